@@ -1,0 +1,71 @@
+"""Named arrays in one safetensors file: written in a stream, memory-mapped on load, nothing ever executed."""
+
+import json
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from chainrule.errors import UserError
+
+DTYPES = {
+    "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
+    "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
+}  # fmt: skip
+NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+MAX_HEADER = 100 << 20  # the limit of the safetensors library
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
+    """Write without copying: wide types first, so that every array is aligned where it lies in the file."""
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    offset = 0
+    for name, array in ordered:
+        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, array in ordered:
+            file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], int]:
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        start = file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 2 <= length <= min(MAX_HEADER, size - 8):
+            raise UserError(f"'{path}' is not a safetensors file, or is cut off; make it again or fetch it again")
+        text = file.read(length)
+    try:
+        header = json.loads(text)
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        for entry in entries.values():
+            begin, end = entry["data_offsets"]
+            expected = int(np.prod(entry["shape"], dtype=np.int64)) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+            if not 0 <= begin <= end <= size - 8 - length or end - begin != expected:
+                raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise UserError(f"'{path}' has a damaged safetensors header, or is cut off; make it again or fetch it again") from None
+    return entries, 8 + length
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Memory-mapped copy-on-write: pages are read when touched, and writing never reaches the file."""
+    entries, base = _read_header(path)
+    if path.stat().st_size == base:
+        data = np.empty(0, np.uint8)
+    else:
+        data = np.memmap(path, np.uint8, mode="c", offset=base).view(np.ndarray)
+    arrays = {}
+    for name, entry in entries.items():
+        begin, end = entry["data_offsets"]  # type: ignore[misc]
+        arrays[name] = data[begin:end].view(DTYPES[str(entry["dtype"])]).reshape(entry["shape"])
+    return arrays

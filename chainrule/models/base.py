@@ -1,0 +1,97 @@
+"""What a language model is here: `start` gives a state, `step` reads tokens and returns logits.
+
+A state is a nest (dict, list or tuple) of batch-first arrays: NumPy's for models that count, torch's
+for models that learn by gradient. Everything else, from loss to beam search, rests on these two methods.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+Array = Any  # a NumPy array or a torch tensor: both index, compare and slice alike
+State = Any  # a nest of batch-first arrays
+
+IGNORE = -100  # a target that is not predicted: padding, a prompt, an unlabelled position (torch's own default)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Position t of `inputs` is asked to predict position t of `targets`."""
+
+    inputs: Array  # (batch, time)
+    targets: Array  # (batch, time), IGNORE where nothing is asked
+    condition: Any = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A sum of negative log-likelihoods in nats and how many tokens it is over; losses add up exactly."""
+
+    total: Any
+    count: int
+
+    def __add__(self, other: "Loss") -> "Loss":
+        return Loss(self.total + other.total, self.count + other.count)
+
+    @property
+    def mean(self) -> Any:
+        return self.total / max(self.count, 1)
+
+
+class Steps(Protocol):
+    """The whole contract, for whoever only wants to run a model."""
+
+    vocabulary_size: int
+
+    def start(self, batch_size: int, condition: Any = None) -> State: ...
+
+    def step(self, tokens: Array, state: State) -> tuple[Array, State]: ...
+
+
+S = TypeVar("S")
+
+
+def select_rows(state: S, rows: Array) -> S:
+    """The state of a batch made of these rows of the old one; rows may repeat (beam search) or be left out."""
+    if isinstance(state, dict):
+        return {name: select_rows(part, rows) for name, part in state.items()}  # type: ignore[return-value]
+    if isinstance(state, tuple | list):
+        return type(state)(select_rows(part, rows) for part in state)  # type: ignore[call-arg, return-value]
+    if state is None:
+        return state
+    return state[rows]  # type: ignore[index]
+
+
+def log_softmax(logits: Array) -> Array:
+    """log(softmax) over the last axis, of a NumPy array or a torch tensor; -inf stays -inf."""
+    if not isinstance(logits, np.ndarray):
+        return logits.log_softmax(-1)
+    top = logits.max(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        return logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))
+
+
+def cross_entropy(logits: Array, targets: Array) -> Loss:
+    """The summed negative log-likelihood of every target that is not IGNORE."""
+    asked = targets != IGNORE
+    chosen = log_softmax(logits[asked])  # (asked, vocabulary)
+    picked = chosen[range(len(chosen)), targets[asked]]
+    return Loss(-picked.sum(), int(asked.sum()))
+
+
+class LanguageModel:
+    """Base of every architecture: give it `start` and `step`, and it has a loss."""
+
+    vocabulary_size: int
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        raise NotImplementedError
+
+    def step(self, tokens: Array, state: State) -> tuple[Array, State]:
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> Loss:
+        state = self.start(len(batch.inputs), batch.condition)
+        logits, _ = self.step(batch.inputs, state)
+        return cross_entropy(logits, batch.targets)

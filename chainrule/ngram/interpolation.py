@@ -1,0 +1,94 @@
+"""Jelinek-Mercer weights: how far to trust a context, learned by EM on text the counts have not seen.
+
+Contexts are pooled by how often they occurred (powers of two), so a weight is a smooth function of evidence.
+"""
+
+import numpy as np
+
+from chainrule.kernels import kernel
+from chainrule.ngram.trie import Trie, context_totals, find_child
+
+BUCKETS = 24
+ITERATIONS = 30
+
+
+def bucket(total: np.ndarray) -> np.ndarray:
+    """0 for contexts seen once, 1 for two or three times, 2 for four to seven ..."""
+    return np.minimum(np.log2(np.maximum(total, 1)).astype(np.int64), BUCKETS - 1)
+
+
+@kernel
+def _gather(ids, word, first_child, count, followed, order, eos, frequency, tokens):  # type: ignore[no-untyped-def]
+    """For each token and each order: its relative frequency after that context, and how often the context was followed."""
+    contexts = np.zeros(order, np.int64)  # contexts[k]: the node of the k words before, or -1
+    for i in range(1, len(ids)):
+        contexts[0] = 0
+        for length in range(1, order):
+            contexts[length] = -1
+            start = i - length
+            if start < 0:
+                break
+            node = np.int64(0)
+            for position in range(start, i):
+                node = find_child(word, first_child, node, np.int64(ids[position]))
+                if node < 0:
+                    break
+            contexts[length] = node
+            if node < 0 or ids[start] == eos:
+                break
+        for length in range(order):
+            context = contexts[length]
+            tokens[i - 1, length] = 0
+            frequency[i - 1, length] = 0.0
+            if context < 0:
+                break
+            total = followed[context]
+            child = find_child(word, first_child, context, np.int64(ids[i]))
+            tokens[i - 1, length] = total
+            if child >= 0 and total > 0:
+                frequency[i - 1, length] = count[child] / total
+            if length > 0 and ids[i - length] == eos:
+                break
+
+
+def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, str]:
+    """Weights (order, BUCKETS) of the relative frequency against all shorter contexts, and a note on their origin."""
+    if held_out is None or len(held_out) < 2:
+        # A context seen C times is trusted C / (C + 1): sensible without data to fit on.
+        seen = 2.0 ** np.arange(BUCKETS)
+        return np.tile(seen / (seen + 1), (trie.order, 1)), "interpolation weights set by rule: there is no held-out text to fit them on"
+    frequency = np.zeros((len(held_out) - 1, trie.order))
+    tokens = np.zeros((len(held_out) - 1, trie.order), np.int64)
+    followed = np.concatenate([context_totals(trie, trie.count, k)[0] for k in range(trie.order)])
+    _gather(held_out, trie.word, trie.first_child, trie.count, followed, trie.order, trie.eos, frequency, tokens)
+    pools = bucket(tokens)
+    weights = np.full((trie.order, BUCKETS), 0.5)
+    for _ in range(ITERATIONS):
+        weights = _expectation_maximisation(weights, frequency, tokens > 0, pools, trie.vocabulary_size)
+    return weights, f"interpolation weights fitted on {len(held_out) - 1:,} held-out tokens"
+
+
+def _expectation_maximisation(
+    weights: np.ndarray, frequency: np.ndarray, is_seen: np.ndarray, pools: np.ndarray, vocabulary_size: int
+) -> np.ndarray:
+    """One round. The chain is p_k = lambda_k f_k + (1 - lambda_k) p_{k-1}; each token tells how much f_k explained of p_k."""
+    order = frequency.shape[1]
+    below = np.full(len(frequency), 1.0 / vocabulary_size)
+    parts, chain = [], []
+    for k in range(order):
+        weight = np.where(is_seen[:, k], weights[k][pools[:, k]], 0.0)
+        chain.append(weight)
+        parts.append(below)
+        below = weight * frequency[:, k] + (1 - weight) * below
+    reach = np.ones(len(frequency))  # probability that the token was left to this order by all longer ones
+    updated = weights.copy()
+    for k in range(order - 1, -1, -1):
+        own = chain[k] * frequency[:, k]
+        explained = own / (own + (1 - chain[k]) * parts[k])
+        seen = is_seen[:, k]
+        asked = np.bincount(pools[seen, k], reach[seen], BUCKETS)
+        used = np.bincount(pools[seen, k], (reach * explained)[seen], BUCKETS)
+        # One imagined success and failure keep weights inside (0, 1), so nothing seen or unseen becomes impossible.
+        updated[k] = (used + 0.5) / (asked + 1.0)
+        reach = reach * np.where(seen, 1 - explained, 1.0)
+    return updated

@@ -1,0 +1,114 @@
+"""Asking an n-gram model: bulk scores, whole distributions, and the node a context leads to.
+
+The model is an automaton: a state is the longest context in the trie; a word moves along a child, or falls back
+along suffix links, paying the back-off weight each time.
+"""
+
+import numpy as np
+
+from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.ngram.smoothing import Estimates
+from chainrule.ngram.trie import Trie, find_child
+
+
+@kernel
+def _advance(word, first_child, suffix, log_probability, backoff, top, state, token):  # type: ignore[no-untyped-def]
+    """(log p(token | state), the n-gram that matched, the next state)."""
+    score = 0.0
+    child = find_child(word, first_child, state, token)
+    while child < 0:
+        score += backoff[state]
+        state = np.int64(suffix[state])
+        child = find_child(word, first_child, state, token)
+    score += log_probability[child]
+    return score, child, (child if child < top else np.int64(suffix[child]))
+
+
+@kernel
+def _score(ids, start, stop, word, first_child, suffix, log_probability, backoff, level_starts, eos, scores, matched):  # type: ignore[no-untyped-def]
+    """Scores of ids[start + 1 : stop + 1]; the stream before start is read back to the document's start or the order."""
+    order = len(level_starts) - 2
+    top = level_starts[order]
+    state = np.int64(0)
+    begin = start
+    while begin > 0 and start - begin < order - 1 and ids[begin] != eos:
+        begin -= 1
+    for i in range(begin, stop + 1):
+        token = np.int64(ids[i])
+        if i > start:
+            score, child, state = _advance(word, first_child, suffix, log_probability, backoff, top, state, token)
+            scores[i - 1] = score
+            length = 1
+            while child >= level_starts[length + 1]:
+                length += 1
+            matched[i - 1] = length
+        else:
+            _, _, state = _advance(word, first_child, suffix, log_probability, backoff, top, state, token)
+        if token == eos:
+            state = 1 + token if order > 1 else np.int64(0)
+
+
+def score_stream(trie: Trie, estimates: Estimates, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For every token after the first of a stream eos d1 eos d2 ... eos: log p(token | before), and the n-gram length found."""
+    scores = np.empty(max(len(ids) - 1, 0), np.float32)
+    matched = np.empty(len(scores), np.uint8)
+    fixed = (trie.word, trie.first_child, trie.suffix, estimates.log_probability, estimates.backoff, trie.level_starts, trie.eos)
+    in_parallel(_score, [(ids, *part, *fixed, scores, matched) for part in ranges(0, len(scores))])
+    return scores, matched
+
+
+@kernel
+def _context_node(words, word, first_child, top):  # type: ignore[no-untyped-def]
+    """The longest suffix of `words` that is a context in the trie (negative entries: nothing there)."""
+    for start in range(len(words)):
+        if words[start] < 0:
+            continue
+        node = np.int64(0)
+        for i in range(start, len(words)):
+            node = find_child(word, first_child, node, np.int64(words[i]))
+            if node < 0 or node >= top:
+                node = np.int64(-1)
+                break
+        if node >= 0:
+            return node
+    return np.int64(0)
+
+
+@kernel
+def _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out):  # type: ignore[no-untyped-def]
+    """log p(. | node) for the whole vocabulary: from the shortest context up, longer ones overwrite what they saw."""
+    chain = np.empty(256, np.int64)
+    weights = np.empty(256, np.float32)  # weights[i]: what a word found at chain[i] pays for the longer contexts that missed it
+    length = 0
+    paid = np.float32(0.0)
+    while True:
+        chain[length] = node
+        weights[length] = paid
+        length += 1
+        if node == 0:
+            break
+        paid += backoff[node]
+        node = np.int64(suffix[node])
+    for w in range(vocabulary_size):
+        out[w] = log_probability[1 + w] + weights[length - 1]
+    for i in range(length - 2, -1, -1):
+        for child in range(first_child[chain[i]], first_child[chain[i] + 1]):
+            out[word[child]] = log_probability[child] + weights[i]
+
+
+@kernel
+def _distributions(contexts, word, first_child, suffix, log_probability, backoff, top, vocabulary_size, out):  # type: ignore[no-untyped-def]
+    for i in range(len(contexts)):
+        node = _context_node(contexts[i], word, first_child, top)
+        _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out[i])
+
+
+def distributions(trie: Trie, estimates: Estimates, contexts: np.ndarray) -> np.ndarray:
+    """log p(. | context) for each row of contexts (rows, order - 1), -1 where there is no word."""
+    out = np.empty((len(contexts), trie.vocabulary_size), np.float32)
+    top = int(trie.level_starts[trie.order])
+    _distributions(
+        np.ascontiguousarray(contexts, np.int64), trie.word, trie.first_child, trie.suffix,
+        estimates.log_probability, estimates.backoff, top, trie.vocabulary_size, out,
+    )  # fmt: skip
+    return out

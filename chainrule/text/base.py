@@ -1,0 +1,220 @@
+"""A tokenizer: text to ids and back, one `tokenizer.json` that Hugging Face `tokenizers` reads.
+
+Open vocabularies are byte-level: whatever is not in the vocabulary is spelled in bytes, so decode(encode(x)) = x for
+any text. Closed vocabularies map what they do not know to <unk>. One token, <eos>, starts and ends every document;
+it never comes out of text, even where the text says "<eos>".
+"""
+
+import codecs
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import decoders, pre_tokenizers
+
+from chainrule.errors import UserError
+from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, DocumentBatch, PieceTable, expand, has_unassigned
+
+EOS = "<eos>"
+UNKNOWN = "<unk>"
+END_NAMES = (EOS, "<|endoftext|>", "</s>", "<|end_of_text|>", "<|im_end|>")
+EVERY_CHARACTER = r"[\s\S]"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """How large a vocabulary is made. None: chosen from the text."""
+
+    size: int | None = None
+    min_count: int | None = None
+    is_closed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise UserError(f"the vocabulary size must be at least 1, got {self.size}")
+        if self.min_count is not None and self.min_count < 1:
+            raise UserError(f"the minimum count must be at least 1, got {self.min_count}")
+
+
+def byte_alphabet() -> dict[str, int]:
+    """GPT-2's printable stand-in for every byte: {'!': 33, ..., 'Ġ': 32, ...}."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    rest = [byte for byte in range(256) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
+
+
+def byte_level(data: bytes, _symbols: dict[int, str] = {b: s for s, b in byte_alphabet().items()}) -> str:
+    """Bytes written in GPT-2's alphabet: b' the' -> 'Ġthe'."""
+    return "".join(map(_symbols.__getitem__, data))
+
+
+def end_with_eos(backend: tokenizers.Tokenizer) -> "Tokenizer":
+    """The last id becomes <eos>; the model's own vocabulary does not hold it, so no text can spell it."""
+    backend.add_special_tokens([EOS])
+    return Tokenizer(backend)
+
+
+class Tokenizer:
+    def __init__(self, backend: tokenizers.Tokenizer):
+        backend.encode_special_tokens = True  # special tokens written out in a text are just text
+        self.backend = backend
+        self.vocabulary_size: int = backend.get_vocab_size()
+        found = (backend.token_to_id(name) for name in END_NAMES)
+        eos = next((id for id in found if id is not None), None)
+        if eos is None:
+            raise UserError(f"the tokenizer has no end token: none of {', '.join(END_NAMES)} is in its vocabulary")
+        self.eos: int = eos
+        self._settings: dict[str, Any] = json.loads(backend.to_str())
+        self.is_closed = self._settings["model"]["type"] == "WordLevel"
+        self.unknown: int | None = backend.token_to_id(UNKNOWN) if self.is_closed else None
+        self._cut = self._way_to_cut()
+        self._table = PieceTable(self._cut) if self._cut is not None else None
+        self._lengths = np.array([1], np.int64)  # piece 0 is the end of a document
+        self._tokens = np.array([eos], np.uint32)
+
+    def _way_to_cut(self) -> int | None:
+        """Which of the fast ways makes this tokenizer's cuts; None where only the library itself knows."""
+        settings = self._settings
+        if settings["normalizer"] is not None or any(not token["special"] for token in settings["added_tokens"]):
+            return None
+        steps = settings["pre_tokenizer"] or {}
+        steps = steps["pretokenizers"] if steps.get("type") == "Sequence" else [steps]
+        kinds = [step.get("type") for step in steps]
+        if kinds == ["ByteLevel"] and steps[0]["use_regex"] and not steps[0]["add_prefix_space"]:
+            return GPT2
+        if kinds[0] == "Split" and steps[0]["pattern"] == {"Regex": EVERY_CHARACTER}:
+            return CHARACTERS
+        return WHITESPACE if kinds == ["WhitespaceSplit"] else None
+
+    @property
+    def kind(self) -> str:
+        """bytes, characters, words or bpe; 'other' for tokenizers made elsewhere in other ways."""
+        model = self._settings["model"]
+        if self._cut == CHARACTERS:
+            return "bytes" if self.vocabulary_size == 257 else "characters"
+        if self._cut == WHITESPACE or (model["type"] == "BPE" and not model["merges"]):
+            return "words"
+        return "bpe" if model["type"] == "BPE" else "other"
+
+    def encode(self, text: str) -> np.ndarray:
+        """'to be' -> [1045, 307]: no <eos> is added."""
+        return np.array(self.backend.encode(text, add_special_tokens=False).ids, np.uint32)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        stream = self.stream()
+        return "".join([*(stream.feed(int(id)) for id in ids), stream.flush()])
+
+    def stream(self) -> "StreamDecoder":
+        return StreamDecoder(self)
+
+    @cached_property
+    def token_bytes(self) -> list[bytes]:
+        """What each id stands for, as bytes of UTF-8; nothing for <eos>."""
+        names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
+        if isinstance(self.backend.decoder, decoders.ByteLevel):
+            alphabet = byte_alphabet()
+            known = [name is not None and id != self.eos for id, name in enumerate(names)]
+            return [
+                bytes(alphabet[symbol] for symbol in name) if ok and all(s in alphabet for s in name) else b""
+                for name, ok in zip(names, known, strict=True)
+            ]
+        return [b"" if name is None or id == self.eos else name.encode() for id, name in enumerate(names)]
+
+    @property
+    def joins_with_spaces(self) -> bool:
+        return self._cut == WHITESPACE
+
+    def token_text(self, id: int) -> str:
+        """One token as a person would want to see it: 'the', ' the', '<eos>', '\\xe2' for half a character."""
+        if id == self.eos:
+            return EOS
+        data = self.token_bytes[id]
+        return data.decode("utf-8", "backslashreplace")
+
+    def encode_documents(self, documents: DocumentBatch) -> np.ndarray:
+        """The tokens of all documents, <eos> after each: the same ids as `encode`, but each piece is looked up once."""
+        if self._table is None or has_unassigned(documents.buffer):
+            return self._encode_slowly(documents)
+        pieces = self._table.cut(documents)
+        if self._table.size > len(self._lengths):
+            self._learn(self._table.pieces(len(self._lengths)))
+        return expand(pieces, self._lengths, self._tokens)
+
+    def _learn(self, pieces: Sequence[bytes]) -> None:
+        """The tokens of pieces not met before."""
+        encodings = self.backend.encode_batch_fast([piece.decode() for piece in pieces], add_special_tokens=False)
+        ids = [encoding.ids for encoding in encodings]
+        self._lengths = np.append(self._lengths, np.array([len(each) for each in ids], np.int64))
+        self._tokens = np.append(self._tokens, np.array([id for each in ids for id in each], np.uint32))
+
+    def _encode_slowly(self, documents: DocumentBatch) -> np.ndarray:
+        texts = [
+            documents.buffer[start:end].tobytes().decode()
+            for start, end in zip(documents.starts, documents.ends, strict=True)
+        ]
+        encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
+        return np.array([id for encoding in encodings for id in (*encoding.ids, self.eos)], np.uint32)
+
+    @property
+    def json(self) -> str:
+        return self.backend.to_str()
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.json.encode()).hexdigest()
+
+    def save(self, path: Path) -> None:
+        path.write_text(self.json, encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
+        try:
+            return cls(tokenizers.Tokenizer.from_str(text))
+        except UserError:
+            raise
+        except BaseException as error:  # the library panics on some files, and a panic is not an Exception
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
+            raise UserError(f"'{path}' is not a tokenizer that can be read ({str(error)[:120]})") from None
+
+
+class StreamDecoder:
+    """Text as it becomes certain: a character that needs several tokens appears with its last one."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._bytes = tokenizer.token_bytes
+        self._space = tokenizer.joins_with_spaces
+        self._eos = tokenizer.eos
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._is_first = True
+
+    def feed(self, id: int) -> str:
+        if id == self._eos:
+            return ""
+        text = self._decoder.decode(self._bytes[id])
+        if self._space and not self._is_first:
+            text = " " + text
+        self._is_first = False
+        return text
+
+    def flush(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+def byte_level_backend(model: Any, pre_tokenizer: Any | None = None) -> tokenizers.Tokenizer:
+    """A backend whose tokens are bytes in GPT-2's alphabet, cut by GPT-2's pattern unless told otherwise."""
+    backend = tokenizers.Tokenizer(model)
+    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre_tokenizer is None)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizer, gpt2]) if pre_tokenizer else gpt2
+    backend.decoder = decoders.ByteLevel()
+    return backend

@@ -1,0 +1,60 @@
+"""Byte-pair encoding (Sennrich et al., 2016) on bytes, as in GPT-2: frequent neighbours merge until the vocabulary is full."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tokenizers import models, pre_tokenizers, trainers
+
+from chainrule.errors import UserError
+from chainrule.text.base import Tokenizer, Vocabulary, byte_level_backend, end_with_eos
+from chainrule.text.pieces import DocumentBatch
+
+MOST_TEXT = 64 << 20  # merges of a large corpus are learned from this much of it
+BYTES_PER_TOKEN = 128  # the vocabulary grows with the text until it has MOST_TOKENS
+FEWEST_TOKENS, MOST_TOKENS = 512, 16_384
+
+
+def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
+    if vocabulary.is_closed:
+        raise UserError("byte-pair encoding spells every text; leave out --closed-vocabulary, or use --tokenizer words")
+    texts = list(_texts(batches))
+    size = vocabulary.size or default_size(sum(map(len, texts)))
+    if size < 257:
+        raise UserError(f"a byte-pair vocabulary holds 256 bytes and <eos>, so at least 257 tokens; got {size}")
+    backend = byte_level_backend(models.BPE())
+    trainer = trainers.BpeTrainer(
+        vocab_size=size - 1,
+        min_frequency=vocabulary.min_count or 2,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    return end_with_eos(backend)
+
+
+def default_size(text_bytes: int) -> int:
+    return max(FEWEST_TOKENS, min(MOST_TOKENS, 1 << (text_bytes // BYTES_PER_TOKEN).bit_length()))
+
+
+def _texts(batches: Iterable[DocumentBatch]) -> Iterator[str]:
+    taken = 0
+    for documents in batches:
+        for start, end in zip(documents.starts, documents.ends, strict=True):
+            yield documents.buffer[start:end].tobytes().decode()
+            taken += int(end - start)
+            if taken >= MOST_TEXT:
+                return
+
+
+def load_gpt2(folder: Path) -> Tokenizer:
+    """GPT-2's own files, encoder.json and vocab.bpe, from a folder."""
+    try:
+        known = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
+        lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")
+        merges = [(left, right) for left, right in (line.split(" ") for line in lines[1:] if line)]
+        backend = byte_level_backend(models.BPE(vocab=known, merges=merges))
+    except (OSError, ValueError) as error:
+        raise UserError(f"'{folder}' does not hold GPT-2's encoder.json and vocab.bpe: {error}") from None
+    backend.add_special_tokens(["<|endoftext|>"])
+    return Tokenizer(backend)

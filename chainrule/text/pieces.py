@@ -1,0 +1,284 @@
+"""Cutting text into pieces (words, characters) and numbering the different ones, at the speed of compiled code.
+
+The cuts are exactly those that the tokenizer's own pre-tokenizer makes (for GPT-2's pattern: its regular
+expression), so a piece needs to be turned into tokens only once, however often it occurs.
+"""
+
+import sys
+import unicodedata
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from chainrule.kernels import kernel
+
+GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
+OTHER, LETTER, NUMBER, SPACE, UNASSIGNED = 0, 1, 2, 3, 4
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+END = 0  # the piece that stands for the end of a document
+
+
+class DocumentBatch(Protocol):
+    """Documents in one UTF-8 buffer: document i is buffer[starts[i]:ends[i]]."""
+
+    buffer: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+
+@cache
+def character_classes(is_ascii: bool) -> np.ndarray:
+    """The class of every code point (of the first 128 only where the text is ASCII, to save start-up time)."""
+    classes = np.zeros(128 if is_ascii else sys.maxunicode + 1, np.uint8)
+    for point in range(len(classes)):
+        category = unicodedata.category(chr(point))
+        if category[0] == "L":
+            classes[point] = LETTER
+        elif category[0] == "N":
+            classes[point] = NUMBER
+        elif category == "Cn":  # newer Unicode versions may know better
+            classes[point] = UNASSIGNED
+    for space in WHITE_SPACE:
+        if ord(space) < len(classes):
+            classes[ord(space)] = SPACE
+    return classes
+
+
+@kernel
+def _is_ascii(buffer):  # type: ignore[no-untyped-def]
+    for byte in buffer:
+        if byte >= 0x80:
+            return False
+    return True
+
+
+@kernel
+def _code_point(buffer, i):  # type: ignore[no-untyped-def]
+    """(code point, width in bytes) of the character at i of valid UTF-8."""
+    first = np.int64(buffer[i])
+    if first < 0x80:
+        return first, 1
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | np.int64(buffer[i + 1]) & 0x3F, 2
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | (np.int64(buffer[i + 1]) & 0x3F) << 6 | np.int64(buffer[i + 2]) & 0x3F, 3
+    high = (first & 0x07) << 18 | (np.int64(buffer[i + 1]) & 0x3F) << 12
+    return high | (np.int64(buffer[i + 2]) & 0x3F) << 6 | np.int64(buffer[i + 3]) & 0x3F, 4
+
+
+@kernel
+def _has_class(buffer, classes, wanted):  # type: ignore[no-untyped-def]
+    i = 0
+    while i < len(buffer):
+        point, width = _code_point(buffer, i)
+        if classes[point] == wanted:
+            return True
+        i += width
+    return False
+
+
+def has_unassigned(buffer: np.ndarray) -> bool:
+    """Characters that this Python's Unicode does not know yet: leave them to the library, which may be newer."""
+    return not _is_ascii(buffer) and bool(_has_class(buffer, character_classes(False), UNASSIGNED))
+
+
+@kernel
+def _class_run(buffer, i, end, classes, wanted):  # type: ignore[no-untyped-def]
+    """Where the run of characters of one class that starts at i ends, and where its last character starts."""
+    last = i
+    while i < end:
+        point, width = _code_point(buffer, i)
+        if classes[point] != wanted:
+            break
+        last = i
+        i += width
+    return i, last
+
+
+@kernel
+def _contraction(buffer, i, end):  # type: ignore[no-untyped-def]
+    """Length of 's 't 'm 'd 're 've 'll at i, or 0."""
+    if i + 1 >= end:
+        return 0
+    a = buffer[i + 1]
+    if a == 115 or a == 116 or a == 109 or a == 100:
+        return 2
+    if i + 2 < end:
+        b = buffer[i + 2]
+        if (a == 114 and b == 101) or (a == 118 and b == 101) or (a == 108 and b == 108):
+            return 3
+    return 0
+
+
+@kernel
+def _gpt2_piece(buffer, i, end, classes):  # type: ignore[no-untyped-def]
+    """The end of the piece at i: 's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"""
+    point, width = _code_point(buffer, i)
+    if point == 39:
+        length = _contraction(buffer, i, end)
+        if length:
+            return i + length
+    kind = classes[point]
+    if kind != SPACE:
+        return _class_run(buffer, i, end, classes, kind)[0]
+    if point == 32 and i + 1 < end:
+        following = classes[_code_point(buffer, i + 1)[0]]
+        if following != SPACE:
+            return _class_run(buffer, i + 1, end, classes, following)[0]
+    stop, last = _class_run(buffer, i, end, classes, SPACE)
+    return last if stop < end and last > i else stop  # the last space goes with the word after it
+
+
+@kernel
+def _hash(buffer, start, end):  # type: ignore[no-untyped-def]
+    value = np.uint64(0xCBF29CE484222325) ^ np.uint64(end - start)
+    for i in range(start, end):
+        value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
+    value ^= value >> np.uint64(29)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    return value ^ (value >> np.uint64(32))
+
+
+@kernel
+def _slot(slots, hashes, offsets, arena, buffer, start, end, value):  # type: ignore[no-untyped-def]
+    """Where the piece is, or the empty place where it belongs (open addressing, linear probing)."""
+    mask = len(slots) - 1
+    slot = np.int64(value & np.uint64(mask))
+    while slots[slot] >= 0:
+        piece = slots[slot]
+        if hashes[piece] == value and offsets[piece + 1] - offsets[piece] == end - start:
+            base = offsets[piece]
+            i = 0
+            while i < end - start and arena[base + i] == buffer[start + i]:
+                i += 1
+            if i == end - start:
+                return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _rehash(slots, hashes, size):  # type: ignore[no-untyped-def]
+    mask = len(slots) - 1
+    for piece in range(1, size):
+        slot = np.int64(hashes[piece] & np.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = piece
+
+
+@kernel
+def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, progress, out):  # type: ignore[no-untyped-def]
+    """Cut and number until the end, or until a table is full; progress = [document, position, pieces known, pieces out]."""
+    document, position, size, written = progress
+    while document < len(starts):
+        end = ends[document]
+        if position < 0:
+            position = starts[document]
+        while position < end:
+            if size + 2 >= len(hashes) or 2 * size >= len(slots):
+                progress[:] = document, position, size, written
+                return False
+            if mode == WHITESPACE:
+                point, width = _code_point(buffer, position)
+                if classes[point] == SPACE:
+                    position += width
+                    continue
+                stop = position
+                while stop < end:
+                    point, width = _code_point(buffer, stop)
+                    if classes[point] == SPACE:
+                        break
+                    stop += width
+            elif mode == CHARACTERS:
+                stop = position + _code_point(buffer, position)[1]
+            else:
+                stop = _gpt2_piece(buffer, position, end, classes)
+            value = _hash(buffer, position, stop)
+            slot = _slot(slots, hashes, offsets, arena, buffer, position, stop, value)
+            if slots[slot] < 0:
+                if offsets[size] + stop - position > len(arena):
+                    progress[:] = document, position, size, written
+                    return False
+                slots[slot] = size
+                hashes[size] = value
+                arena[offsets[size] : offsets[size] + stop - position] = buffer[position:stop]
+                offsets[size + 1] = offsets[size] + stop - position
+                size += 1
+            out[written] = slots[slot]
+            written += 1
+            position = stop
+        out[written] = END
+        written += 1
+        document += 1
+        position = -1
+    progress[:] = document, position, size, written
+    return True
+
+
+class PieceTable:
+    """The different pieces met so far, numbered from 1; 0 is the end of a document."""
+
+    def __init__(self, mode: int):
+        self.mode = mode
+        self.size = 1
+        self._slots = np.full(1 << 15, -1, np.int32)
+        self._hashes = np.zeros(1 << 14, np.uint64)
+        self._offsets = np.zeros((1 << 14) + 1, np.int64)
+        self._arena = np.zeros(1 << 17, np.uint8)
+
+    def cut(self, documents: DocumentBatch) -> np.ndarray:
+        """The numbers of all pieces of all documents, END after each document."""
+        starts, ends, buffer = documents.starts, documents.ends, documents.buffer
+        classes = character_classes(_is_ascii(buffer))
+        out = np.empty(int((ends - starts).sum()) + len(starts), np.uint32)
+        progress = np.array([0, -1, self.size, 0], np.int64)
+        while not _cut(
+            self.mode, buffer, starts, ends, classes,
+            self._slots, self._hashes, self._offsets, self._arena, progress, out,
+        ):  # fmt: skip
+            self._grow(int(progress[2]), longest=int((ends - starts).max()))
+        self.size = int(progress[2])
+        return out[: int(progress[3])]
+
+    def _grow(self, size: int, longest: int) -> None:
+        if size + 2 >= len(self._hashes) or 2 * size >= len(self._slots):
+            self._hashes = np.append(self._hashes, np.zeros_like(self._hashes))
+            self._offsets = np.append(self._offsets, np.zeros(len(self._hashes) - len(self._offsets) + 1, np.int64))
+            self._slots = np.full(2 * len(self._slots), -1, np.int32)
+            _rehash(self._slots, self._hashes, size)
+        else:  # the arena: a single piece may be as long as a document
+            extra = max(len(self._arena), min(longest, 1 << 40))
+            self._arena = np.append(self._arena, np.zeros(extra, np.uint8))
+
+    def pieces(self, first: int = 1) -> list[bytes]:
+        """The pieces numbered first, first + 1, ..."""
+        data = self._arena[: self._offsets[self.size]].tobytes()
+        edges = self._offsets[first : self.size + 1].tolist()
+        return [data[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+
+
+@kernel
+def _output_size(pieces, lengths):  # type: ignore[no-untyped-def]
+    total = 0
+    for i in range(len(pieces)):
+        total += lengths[pieces[i]]
+    return total
+
+
+@kernel
+def _expand(pieces, offsets, lengths, tokens, out):  # type: ignore[no-untyped-def]
+    written = 0
+    for i in range(len(pieces)):
+        start = offsets[pieces[i]]
+        for j in range(lengths[pieces[i]]):
+            out[written] = tokens[start + j]
+            written += 1
+
+
+def expand(pieces: np.ndarray, lengths: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """The tokens of all pieces in turn; piece p has lengths[p] of them, one piece's after the other's in `tokens`."""
+    out = np.empty(_output_size(pieces, lengths), np.uint32)
+    _expand(pieces, np.cumsum(lengths) - lengths, lengths, tokens, out)
+    return out

@@ -1,0 +1,54 @@
+"""One token per word, cut by GPT-2's pattern with the space before it; rare and unseen words are spelled in bytes.
+
+Closed: words are what stands between white space, and all others are <unk>, as in the Penn Treebank's test.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from chainrule.text.base import UNKNOWN, Tokenizer, Vocabulary, byte_alphabet, byte_level, byte_level_backend, end_with_eos
+from chainrule.text.pieces import GPT2, WHITESPACE, DocumentBatch, PieceTable
+
+MOST_WORDS = 50_000
+
+
+def count_pieces(batches: Iterable[DocumentBatch], mode: int) -> tuple[list[bytes], np.ndarray]:
+    """The different pieces of a text in the order they first occur, and how often each does."""
+    table = PieceTable(mode)
+    counts = np.zeros(0, np.int64)
+    for documents in batches:
+        found = np.bincount(table.cut(documents), minlength=table.size)
+        found[: len(counts)] += counts
+        counts = found
+    return table.pieces(), counts[1:]
+
+
+def most_frequent(pieces: list[bytes], counts: np.ndarray, min_count: int, most: int | None) -> list[bytes]:
+    """Pieces seen at least min_count times, most frequent first (ties in order of occurrence), `most` of them."""
+    by_count = np.argsort(-counts, kind="stable")[:most]
+    return [pieces[i] for i in by_count[counts[by_count] >= min_count]]
+
+
+def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
+    if vocabulary.is_closed:
+        return _train_closed(batches, vocabulary)
+    pieces, counts = count_pieces(batches, GPT2)
+    # A word seen once is spelled out, so that the model learns how unknown words are spelled.
+    chosen = most_frequent(pieces, counts, vocabulary.min_count or 2, vocabulary.size or MOST_WORDS)
+    known = byte_alphabet()
+    for word in chosen:
+        known.setdefault(byte_level(word), len(known))
+    return end_with_eos(byte_level_backend(models.BPE(vocab=known, merges=[], ignore_merges=True)))
+
+
+def _train_closed(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
+    pieces, counts = count_pieces(batches, WHITESPACE)
+    known = {UNKNOWN: 0}
+    for word in most_frequent(pieces, counts, vocabulary.min_count or 1, vocabulary.size):
+        known.setdefault(word.decode(), len(known))
+    backend = tokenizers.Tokenizer(models.WordLevel(vocab=known, unk_token=UNKNOWN))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return end_with_eos(backend)
