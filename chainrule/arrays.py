@@ -24,7 +24,11 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     offset = 0
     for name, array in ordered:
-        header[name] = {"dtype": NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        header[name] = {
+            "dtype": NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [offset, offset + array.nbytes],
+        }
         offset += array.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -36,7 +40,8 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
         os.fsync(file.fileno())
 
 
-def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], int]:
+def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], dict[str, str], int]:
+    """(entries, metadata, where the data starts)."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         start = file.read(8)
@@ -53,13 +58,15 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], int]:
             if not 0 <= begin <= end <= size - 8 - length or end - begin != expected:
                 raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UserError(f"'{path}' has a damaged safetensors header, or is cut off; make it again or fetch it again") from None
-    return entries, 8 + length
+        raise UserError(
+            f"'{path}' has a damaged safetensors header, or is cut off; make it again or fetch it again"
+        ) from None
+    return entries, header.get("__metadata__", {}), 8 + length
 
 
-def load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Memory-mapped copy-on-write: pages are read when touched, and writing never reaches the file."""
-    entries, base = _read_header(path)
+def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Arrays and metadata. Memory-mapped copy-on-write: pages are read when touched, and writing never reaches the file."""
+    entries, metadata, base = _read_header(path)
     if path.stat().st_size == base:
         data = np.empty(0, np.uint8)
     else:
@@ -68,4 +75,4 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
     for name, entry in entries.items():
         begin, end = entry["data_offsets"]  # type: ignore[misc]
         arrays[name] = data[begin:end].view(DTYPES[str(entry["dtype"])]).reshape(entry["shape"])
-    return arrays
+    return arrays, metadata

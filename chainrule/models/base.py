@@ -64,12 +64,14 @@ def select_rows(state: S, rows: Array) -> S:
 
 
 def log_softmax(logits: Array) -> Array:
-    """log(softmax) over the last axis, of a NumPy array or a torch tensor; -inf stays -inf."""
+    """log(softmax) over the last axis: torch's own for its tensors, in float64 for NumPy's; -inf stays -inf."""
     if not isinstance(logits, np.ndarray):
         return logits.log_softmax(-1)
+    logits = logits.astype(np.float64)
     top = logits.max(-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        return logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))
+    logits -= np.where(np.isfinite(top), top, 0.0)
+    total = np.exp(logits).sum(-1, keepdims=True)
+    return logits - np.log(np.where(total == 0, 1.0, total))
 
 
 def cross_entropy(logits: Array, targets: Array) -> Loss:
@@ -80,10 +82,17 @@ def cross_entropy(logits: Array, targets: Array) -> Loss:
     return Loss(-picked.sum(), int(asked.sum()))
 
 
+def document_slices(stream: np.ndarray, eos: int) -> list[slice]:
+    """The documents of a stream eos d1 eos d2 ... eos, each with the eos before and after it."""
+    edges = np.flatnonzero(stream == eos).tolist()
+    return [slice(start, end + 1) for start, end in zip(edges[:-1], edges[1:], strict=True)]
+
+
 class LanguageModel:
-    """Base of every architecture: give it `start` and `step`, and it has a loss."""
+    """Base of every architecture: give it `start` and `step`, and it has a loss and scores text."""
 
     vocabulary_size: int
+    eos: int
 
     def start(self, batch_size: int, condition: Any = None) -> State:
         raise NotImplementedError
@@ -95,3 +104,13 @@ class LanguageModel:
         state = self.start(len(batch.inputs), batch.condition)
         logits, _ = self.step(batch.inputs, state)
         return cross_entropy(logits, batch.targets)
+
+    def score(self, stream: np.ndarray) -> np.ndarray:
+        """log p, in nats, of every token after the first of a stream eos d1 eos d2 ... eos, each document from its start."""
+        scores = np.empty(max(len(stream) - 1, 0), np.float32)
+        for document in document_slices(stream, self.eos):
+            tokens = np.asarray(stream[document], np.int64)
+            logits, _ = self.step(tokens[None, :-1], self.start(1))
+            found = np.asarray(log_softmax(logits)[0])
+            scores[document.start : document.stop - 1] = found[np.arange(len(found)), tokens[1:]]
+        return scores

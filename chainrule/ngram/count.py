@@ -5,6 +5,8 @@ begin or end with it but never has it inside. Windows are sorted by counting sor
 the sorted order then yields the counts of every order at once.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from chainrule.kernels import in_parallel, kernel, ranges
@@ -38,7 +40,12 @@ def _scatter(ids, order, start, stop, offset, eos, places, target):  # type: ign
         places[digit] += 1
 
 
-def sort_windows(ids: np.ndarray, order: int, vocabulary_size: int, eos: int) -> np.ndarray:
+Advance = Callable[[int], None]
+
+
+def sort_windows(
+    ids: np.ndarray, order: int, vocabulary_size: int, eos: int, advance: Advance = lambda tokens: None
+) -> np.ndarray:
     """Positions of the stream (but the last) in the order of the `order` words that start there."""
     windows = len(ids) - 1
     current = np.arange(windows, dtype=np.uint32)
@@ -59,6 +66,7 @@ def sort_windows(ids: np.ndarray, order: int, vocabulary_size: int, eos: int) ->
             [(ids, current, *part, offset, eos, row, target) for part, row in zip(parts, places, strict=True)],
         )
         current, target = target, current
+        advance(windows // (order + 1))
     return current
 
 
@@ -117,11 +125,13 @@ def _read_off(ids, windows, shared, depth, order, next_node, word, first_child, 
     return last_word
 
 
-def count_ngrams(ids: np.ndarray, order: int, vocabulary_size: int, eos: int) -> Trie:
-    """Every n-gram of orders 1 to `order` in a stream that starts and ends with eos."""
+def count_ngrams(
+    ids: np.ndarray, order: int, vocabulary_size: int, eos: int, advance: Advance = lambda tokens: None
+) -> Trie:
+    """Every n-gram of orders 1 to `order` in a stream that starts and ends with eos; `advance` hears of tokens done."""
     assert len(ids) >= 1 and ids[0] == eos and ids[-1] == eos, "a stream starts and ends with eos"
     assert len(ids) < MAX_TOKENS
-    windows = sort_windows(ids, order, vocabulary_size, eos)
+    windows = sort_windows(ids, order, vocabulary_size, eos, advance)
     shared = np.empty(len(windows), np.uint8)
     depth = np.empty(len(windows), np.uint8)
     calls = [(ids, windows, *part, order, eos, shared, depth) for part in ranges(0, len(windows))]
@@ -149,5 +159,6 @@ def count_ngrams(ids: np.ndarray, order: int, vocabulary_size: int, eos: int) ->
 
     trie = Trie(order, vocabulary_size, eos, level_starts, word, first_child, np.empty(nodes, np.uint32), count)
     missing = link_suffixes(trie)
+    advance(len(ids) // (order + 1))
     assert missing == 0, "every suffix of a counted n-gram is counted"
     return trie

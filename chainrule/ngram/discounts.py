@@ -38,7 +38,9 @@ def modified(counts: np.ndarray, order: int) -> Discounts:
         one, two, more = 1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3
         if 0 < one <= 1 and 0 <= two <= 2 and 0 <= more <= 3:
             return Discounts(one, two, more)
-    return single(counts, order, f"order {order}: the three discounts cannot be estimated (n1..n4 = {n1}, {n2}, {n3}, {n4})")
+    return single(
+        counts, order, f"order {order}: the three discounts cannot be estimated (n1..n4 = {n1}, {n2}, {n3}, {n4})"
+    )
 
 
 def single(counts: np.ndarray, order: int, why: str = "") -> Discounts:

@@ -56,7 +56,9 @@ def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, st
     if held_out is None or len(held_out) < 2:
         # A context seen C times is trusted C / (C + 1): sensible without data to fit on.
         seen = 2.0 ** np.arange(BUCKETS)
-        return np.tile(seen / (seen + 1), (trie.order, 1)), "interpolation weights set by rule: there is no held-out text to fit them on"
+        return np.tile(
+            seen / (seen + 1), (trie.order, 1)
+        ), "interpolation weights set by rule: there is no held-out text to fit them on"
     frequency = np.zeros((len(held_out) - 1, trie.order))
     tokens = np.zeros((len(held_out) - 1, trie.order), np.int64)
     followed = np.concatenate([context_totals(trie, trie.count, k)[0] for k in range(trie.order)])

@@ -52,17 +52,28 @@ def score_stream(trie: Trie, estimates: Estimates, ids: np.ndarray) -> tuple[np.
     """For every token after the first of a stream eos d1 eos d2 ... eos: log p(token | before), and the n-gram length found."""
     scores = np.empty(max(len(ids) - 1, 0), np.float32)
     matched = np.empty(len(scores), np.uint8)
-    fixed = (trie.word, trie.first_child, trie.suffix, estimates.log_probability, estimates.backoff, trie.level_starts, trie.eos)
+    fixed = (
+        trie.word,
+        trie.first_child,
+        trie.suffix,
+        estimates.log_probability,
+        estimates.backoff,
+        trie.level_starts,
+        trie.eos,
+    )
     in_parallel(_score, [(ids, *part, *fixed, scores, matched) for part in ranges(0, len(scores))])
     return scores, matched
 
 
 @kernel
-def _context_node(words, word, first_child, top):  # type: ignore[no-untyped-def]
-    """The longest suffix of `words` that is a context in the trie (negative entries: nothing there)."""
-    for start in range(len(words)):
-        if words[start] < 0:
-            continue
+def context_node(words, word, first_child, top, eos):  # type: ignore[no-untyped-def]
+    """The longest end of `words` that is a context in the trie; nothing before a document's start or a -1 counts."""
+    begin = len(words)
+    while begin > 0 and words[begin - 1] >= 0:
+        begin -= 1
+        if words[begin] == eos:
+            break
+    for start in range(begin, len(words)):
         node = np.int64(0)
         for i in range(start, len(words)):
             node = find_child(word, first_child, node, np.int64(words[i]))
@@ -78,7 +89,9 @@ def _context_node(words, word, first_child, top):  # type: ignore[no-untyped-def
 def _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out):  # type: ignore[no-untyped-def]
     """log p(. | node) for the whole vocabulary: from the shortest context up, longer ones overwrite what they saw."""
     chain = np.empty(256, np.int64)
-    weights = np.empty(256, np.float32)  # weights[i]: what a word found at chain[i] pays for the longer contexts that missed it
+    weights = np.empty(
+        256, np.float32
+    )  # weights[i]: what a word found at chain[i] pays for the longer contexts that missed it
     length = 0
     paid = np.float32(0.0)
     while True:
@@ -97,9 +110,9 @@ def _distribution(node, word, first_child, suffix, log_probability, backoff, voc
 
 
 @kernel
-def _distributions(contexts, word, first_child, suffix, log_probability, backoff, top, vocabulary_size, out):  # type: ignore[no-untyped-def]
+def _distributions(contexts, word, first_child, suffix, log_probability, backoff, top, eos, vocabulary_size, out):  # type: ignore[no-untyped-def]
     for i in range(len(contexts)):
-        node = _context_node(contexts[i], word, first_child, top)
+        node = context_node(contexts[i], word, first_child, top, eos)
         _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out[i])
 
 
@@ -109,6 +122,6 @@ def distributions(trie: Trie, estimates: Estimates, contexts: np.ndarray) -> np.
     top = int(trie.level_starts[trie.order])
     _distributions(
         np.ascontiguousarray(contexts, np.int64), trie.word, trie.first_child, trie.suffix,
-        estimates.log_probability, estimates.backoff, top, trie.vocabulary_size, out,
+        estimates.log_probability, estimates.backoff, top, trie.eos, trie.vocabulary_size, out,
     )  # fmt: skip
     return out

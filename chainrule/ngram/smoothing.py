@@ -44,7 +44,9 @@ class Smoothing:
 
 
 @kernel
-def _interpolate(first_child, suffix, count, seen, threshold, discount, scale, rest, first, start, stop, probability, leftover):  # type: ignore[no-untyped-def]
+def _interpolate(
+    first_child, suffix, count, seen, threshold, discount, scale, rest, first, start, stop, probability, leftover
+):  # type: ignore[no-untyped-def]
     """The module's formula for the children of contexts start ... stop. Pruned children leave their mass to back-off."""
     for context in range(start, stop):
         factor = scale[context - first]
@@ -124,7 +126,17 @@ class Estimator:
 
     def interpolate(self, k: int, count: np.ndarray, discount: np.ndarray, scale: np.ndarray, rest: np.ndarray) -> None:
         trie, contexts = self.trie, self.trie.level(k - 1)
-        fixed = (trie.first_child, trie.suffix, count, trie.count, self.threshold(k), discount, scale, rest, contexts.start)
+        fixed = (
+            trie.first_child,
+            trie.suffix,
+            count,
+            trie.count,
+            self.threshold(k),
+            discount,
+            scale,
+            rest,
+            contexts.start,
+        )
         calls = [(*fixed, *part, self.probability, self.leftover) for part in ranges(contexts.start, contexts.stop)]
         in_parallel(_interpolate, calls)
 
@@ -168,7 +180,9 @@ def add_k(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Esti
         total, _ = context_totals(trie, trie.count, k - 1)
         is_full = np.full(len(total), k == trie.order)
         if k > 1:
-            first, last = (trie.eos + 1, trie.eos + 2) if k == 2 else (int(trie.first_child[first]), int(trie.first_child[last]))
+            first, last = (
+                (trie.eos + 1, trie.eos + 2) if k == 2 else (int(trie.first_child[first]), int(trie.first_child[last]))
+            )
             start = int(trie.level_starts[k - 1])
             is_full[first - start : last - start] = True
         scale = np.where(is_full, 1.0 / (total + pseudo), 0.0)
@@ -253,7 +267,9 @@ def stupid_backoff(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None
         count = trie.count[level]
         estimator.probability[level] = np.where(count > 0, count / np.maximum(tokens, 1), weight / trie.vocabulary_size)
     estimator.leftover[:] = weight
-    estimator.notes.append("stupid back-off gives scores, not probabilities: they do not sum to one, and have no perplexity")
+    estimator.notes.append(
+        "stupid back-off gives scores, not probabilities: they do not sum to one, and have no perplexity"
+    )
     return estimator.estimates(is_normalised=False)
 
 

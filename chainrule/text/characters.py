@@ -33,5 +33,3 @@ def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer
     for piece in chosen:
         known.setdefault(byte_level(piece), len(known))
     return end_with_eos(byte_level_backend(models.BPE(vocab=known, merges=[], ignore_merges=True), every_character))
-
-

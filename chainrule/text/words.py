@@ -9,7 +9,15 @@ import numpy as np
 import tokenizers
 from tokenizers import models, pre_tokenizers
 
-from chainrule.text.base import UNKNOWN, Tokenizer, Vocabulary, byte_alphabet, byte_level, byte_level_backend, end_with_eos
+from chainrule.text.base import (
+    UNKNOWN,
+    Tokenizer,
+    Vocabulary,
+    byte_alphabet,
+    byte_level,
+    byte_level_backend,
+    end_with_eos,
+)
 from chainrule.text.pieces import GPT2, WHITESPACE, DocumentBatch, PieceTable
 
 MOST_WORDS = 50_000

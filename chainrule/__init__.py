@@ -1,0 +1,19 @@
+"""Chainrule: train, compare, explain, sample from, serve and export every kind of language model, on your own text."""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from chainrule.api import load as load
+    from chainrule.api import train as train
+
+__all__ = ["__version__", "load", "train"]
+
+
+def __getattr__(name: str) -> Any:  # the two functions bring in everything else: only when asked for
+    if name in ("load", "train"):
+        from chainrule import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module 'chainrule' has no attribute '{name}'")

@@ -1,0 +1,3 @@
+from chainrule.cli.main import main
+
+main()

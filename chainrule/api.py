@@ -1,0 +1,74 @@
+"""The same in three lines of Python:
+
+run = chainrule.train("poems.txt")
+print(run.sample("The "))
+run.evaluate("other.txt")
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from chainrule.config import fields, override
+from chainrule.data.corpus import Corpus, Reading
+from chainrule.data.split import Splitting
+from chainrule.evaluation.score import score
+from chainrule.generation import Generation, Sampling
+from chainrule.generation import sample as draw
+from chainrule.runs.folder import Run
+from chainrule.training.prepare import Tokenization
+from chainrule.training.train import DEFAULT_CORPUS, DEFAULT_MODEL, Request
+from chainrule.training.train import train as train_request
+
+Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class TrainedRun(Run):
+    """A run with the verbs of the command line."""
+
+    def sample(self, prompt: str = "", **settings: Any) -> str:
+        """One continuation of the prompt, as text; settings as in `chainrule sample` (temperature, top_k, seed ...)."""
+        return prompt + self.samples(prompt, **settings)[0].text
+
+    def samples(self, prompt: str = "", **settings: Any) -> list[Generation]:
+        return draw(self.model, self.tokenizer, prompt, override(Sampling(), settings, "sample"))  # type: ignore[arg-type]
+
+    def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
+        """Perplexity, bits per byte and the counts behind them, of any text."""
+        defaults = Reading(unit=self.config["data"]["unit"])
+        corpus = Corpus(_names(inputs), override(defaults, reading, "evaluate"))
+        return score(self.model, self.tokenizer, corpus.batches()).summary()
+
+
+def load(path: str | os.PathLike[str]) -> TrainedRun:
+    """An existing run."""
+    return TrainedRun(path)
+
+
+def train(
+    inputs: Inputs = DEFAULT_CORPUS,
+    *,
+    model: str = DEFAULT_MODEL,
+    size: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    validation: Inputs = (),
+    **settings: Any,
+) -> TrainedRun:
+    """Train on text; every other setting of `chainrule train` goes by its name (order=3, tokenizer="bpe", seed=1 ...)."""
+    groups: list[Any] = [Reading(), Splitting(), Tokenization()]
+    for i, group in enumerate(groups):
+        own = {name: settings.pop(name) for name in fields(type(group)) if name in settings}
+        groups[i] = override(group, own, "train")
+    request = Request(
+        inputs=tuple(_names(inputs)), validation=tuple(_names(validation)), model=model, size=size, settings=settings,
+        reading=groups[0], splitting=groups[1], tokenization=groups[2], path=Path(path) if path else None, overwrite=overwrite,
+    )  # fmt: skip
+    return TrainedRun(train_request(request).path)
+
+
+def _names(inputs: Inputs) -> list[str]:
+    if isinstance(inputs, str | os.PathLike):
+        return [os.fspath(inputs)]
+    return [os.fspath(each) for each in inputs]

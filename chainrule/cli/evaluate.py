@@ -1,0 +1,178 @@
+"""`chainrule evaluate`: how well a model predicts a text."""
+
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    run: options.RunPath,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT]...", help="Any text; default: the run's own validation text.", show_default=False
+        ),
+    ] = None,
+    against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
+    worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
+    documents: Annotated[bool, typer.Option("--documents", help="With --json: the figures of every document.")] = False,
+    unit: Annotated[
+        str | None, typer.Option(help="One document per: file, block, line; default: as in training.")
+    ] = None,
+    field: options.Field = "text",
+    encoding: options.Encoding = "auto",
+    as_json: options.Json = False,
+) -> None:
+    """Measure a run on a text: perplexity, bits per byte, the hardest passages."""
+    from chainrule.cli.output import print_json
+    from chainrule.data.corpus import Corpus, Reading
+    from chainrule.errors import UserError
+    from chainrule.evaluation.passages import worst_passages
+    from chainrule.evaluation.score import score
+    from chainrule.evaluation.significance import paired_bootstrap
+    from chainrule.progress import progress
+    from chainrule.runs.folder import Run
+
+    loaded = Run(run)
+    if not inputs:
+        inputs = _own_validation(loaded)
+    corpus = Corpus(inputs, Reading(unit or loaded.config["data"].get("unit", "auto"), field, encoding))
+    with progress("scoring", corpus.total_bytes, "bytes") as advance:
+        scores = score(loaded.model, loaded.tokenizer, corpus.batches(advance))
+    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs, "unit": corpus.unit} | scores.summary()
+    if loaded.tokenizer.is_closed:
+        result["bits_per_byte"] = result["bits_per_character"] = None
+    result["is_normalised"] = loaded.model.is_normalised
+    result["worst_passages"] = [
+        vars(passage) for passage in worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst)
+    ]
+    if documents:
+        result["per_document"] = _per_document(scores)
+    if against:
+        other = Run(against)
+        if loaded.tokenizer.is_closed or other.tokenizer.is_closed:
+            if loaded.tokenizer.fingerprint != other.tokenizer.fingerprint:
+                raise UserError(
+                    "runs with closed vocabularies can only be compared where they share the tokenizer: <unk> hides text"
+                )
+        theirs = score(other.model, other.tokenizer, corpus.batches())
+        result["against"] = {
+            "run": str(other.path),
+            **vars(paired_bootstrap(scores, theirs)),
+            **_figures(theirs, other),
+        }
+    if as_json:
+        print_json(result)
+    else:
+        _report(result, corpus.notes)
+
+
+def _own_validation(run: Any) -> list[str]:
+    from chainrule.errors import UserError
+
+    own = run.config["data"].get("validation")
+    if own:
+        return list(own)
+    raise UserError(
+        "name a text to measure on, as in 'chainrule evaluate RUN other.txt'; "
+        "what training kept aside was measured then (chainrule show RUN)"
+    )
+
+
+def _figures(scores: Any, run: Any) -> dict[str, Any]:
+    summary = scores.summary()
+    return {"other_bits_per_byte": summary["bits_per_byte"], "other_perplexity": summary["perplexity"]}
+
+
+def _per_document(scores: Any) -> list[dict[str, Any]]:
+    from math import log
+
+    columns = zip(
+        scores.files, scores.lines, scores.tokens, scores.nats, scores.text_bytes, scores.unknown, strict=True
+    )
+    return [
+        {
+            "path": scores.paths[int(file)],
+            "line": int(line),
+            "tokens": int(tokens),
+            "unknown_tokens": int(unknown),
+            "nats": float(nats),
+            "bits_per_byte": float(nats / log(2) / max(size, 1)),
+        }
+        for file, line, tokens, nats, size, unknown in columns
+    ]
+
+
+def _report(result: dict[str, Any], notes: list[str]) -> None:
+    from chainrule.cli.output import number, print_notes, print_rows, say, size
+
+    documents, tokens = result["documents"], result["tokens"]
+    rows = [
+        (
+            "text",
+            f"{documents:,} documents ({result['unit']}), {size(result['bytes'])}, {tokens:,} tokens + {documents:,} <eos>",
+        )
+    ]
+    if not result["is_normalised"]:
+        rows.append(
+            (
+                "score",
+                f"{number(result['nats'] / (tokens + documents), 4)} per token; not a perplexity: the scores do not sum to one",
+            )
+        )
+    elif result["impossible_tokens"]:
+        rows.append(
+            ("perplexity", f"infinite: {result['impossible_tokens']:,} tokens have probability zero under this model")
+        )
+    else:
+        if result["bits_per_byte"] is None:
+            rows.append(
+                (
+                    "bits per byte",
+                    "not given: a closed vocabulary hides spelling and spaces, so bytes cannot be compared",
+                )
+            )
+        else:
+            rows.append(
+                (
+                    "bits per byte",
+                    f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)",
+                )
+            )
+        rows.append(
+            (
+                "perplexity",
+                f"{number(result['perplexity'])} per token with <eos>, {number(result['perplexity_without_eos'])} without",
+            )
+        )
+    rows.append(("vocabulary", describe_unknown(result)))
+    print_rows(rows)
+    if "against" in result:
+        _report_difference(result["against"])
+    for passage in result["worst_passages"]:
+        text = " ".join(passage["text"].split())
+        say(f"hard ({passage['bits_per_token']:.1f} bits per token) {passage['path']}:{passage['line']}: {text[:160]}")
+    print_notes(notes)
+
+
+def describe_unknown(result: dict[str, Any]) -> str:
+    if not result["unknown_tokens"]:
+        return "every token is in the vocabulary"
+    share = result["unknown_tokens"] / max(result["tokens"], 1)
+    text = f"{result['unknown_tokens']:,} tokens ({share:.1%}) are <unk>, scored as that one token"
+    return f"{text}; perplexity of the rest {result['perplexity_without_unknown']:,.2f}"
+
+
+def _report_difference(against: dict[str, Any]) -> None:
+    from chainrule.cli.output import say
+
+    gap = against["bits_per_byte"]
+    word = "better" if gap < 0 else "worse"
+    is_real = against["low"] > 0 or against["high"] < 0
+    verdict = "significant" if is_real else "not significant"
+    say(
+        f"{abs(gap):.4f} bits per byte {word} than {against['run']} "
+        f"(95 % interval {against['low']:+.4f} to {against['high']:+.4f}, p = {against['p_value']:.4f}: {verdict})"
+    )

@@ -1,0 +1,81 @@
+"""`chainrule`: puts the commands together and turns errors into one line and an exit code."""
+
+import importlib
+import os
+import pkgutil
+import sys
+from typing import Annotated, Any
+
+import typer
+
+import chainrule
+from chainrule.errors import UserError
+
+ORDER = ("train", "sample", "evaluate", "show", "export", "import", "merge", "forget")
+
+
+class CommandsInOrder(typer.core.TyperGroup):
+    def list_commands(self, context: Any) -> list[str]:
+        return sorted(super().list_commands(context), key=lambda name: (*ORDER, name).index(name))
+
+
+app = typer.Typer(
+    cls=CommandsInOrder,
+    help="Train, measure, sample from and export language models of your own text.",
+    epilog="Start with: chainrule train YOUR.txt   then   chainrule sample runs/YOUR --prompt 'The'",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"chainrule {chainrule.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _add_commands() -> None:
+    """Every module here with a `command` function is a command of that name ('import_' is import)."""
+    for module in pkgutil.iter_modules(importlib.import_module("chainrule.cli").__path__):
+        if module.name not in ("main", "options", "output"):
+            command = importlib.import_module(f"chainrule.cli.{module.name}").command
+            app.command(module.name.rstrip("_"))(command)
+
+
+_add_commands()
+
+
+def main() -> None:
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        code = _complain(str(error))
+    except typer.Abort:
+        code = 130
+    except KeyboardInterrupt:
+        print("chainrule: interrupted; nothing half-made is left behind", file=sys.stderr)
+        code = 130
+    except BrokenPipeError:  # the reader has gone, as in `chainrule sample | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        if not hasattr(error, "exit_code") or not hasattr(error, "show"):
+            raise
+        error.show()  # a wrong flag: the parser's own message
+        code = error.exit_code
+    sys.exit(code or 0)
+
+
+def _complain(sentence: str) -> int:
+    print(f"chainrule: {' '.join(sentence.split())}", file=sys.stderr)
+    return 2

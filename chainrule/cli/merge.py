@@ -1,0 +1,48 @@
+"""`chainrule merge`: n-gram models of parts of a text become the model of the whole."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Runs with the same tokenizer and order.")],
+    as_: options.As = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Add up the counts of several n-gram runs, exactly as if they had been trained together."""
+    from chainrule.cli.output import print_json, print_notes, say
+    from chainrule.errors import UserError
+    from chainrule.runs.folder import Run, free_name
+    from chainrule.runs.write import store
+
+    loaded = [Run(run) for run in runs]
+    if len(loaded) < 2:
+        raise UserError("merging takes at least two runs")
+    for run in loaded:
+        if run.architecture != "ngram":
+            raise UserError(f"only n-gram models can be merged; '{run.path}' is of kind {run.architecture}")
+        if run.tokenizer.fingerprint != loaded[0].tokenizer.fingerprint:
+            raise UserError(
+                f"'{run.path}' and '{loaded[0].path}' have different tokenizers; train one with --tokenizer {loaded[0].path}"
+            )
+    model = loaded[0].model
+    for run in loaded[1:]:
+        model = model.add(run.model)  # type: ignore[attr-defined]
+    data = {
+        "inputs": [each for run in loaded for each in run.config["data"]["inputs"]],
+        "unit": loaded[0].config["data"]["unit"],
+    }
+    data["merged"] = [str(run.path) for run in loaded]
+    path = Path(as_) if as_ else free_name("merged")
+    merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite)
+    if as_json:
+        print_json({"run": str(merged.path), "config": merged.config, "model": model.describe()})  # type: ignore[attr-defined]
+    else:
+        print(merged.path)
+        print_notes(merged.config["notes"])
+        say(f"next: chainrule evaluate {merged.path} YOUR.txt")

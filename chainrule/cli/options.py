@@ -1,0 +1,15 @@
+"""Flags that several commands share, so that they are spelled and explained alike."""
+
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.")]
+Unit = Annotated[str, typer.Option(help="What is one document: file, block (blank lines between), line, or auto.")]
+Field = Annotated[
+    str, typer.Option(help="The field or column that holds the text, in .jsonl, .csv, .tsv and .parquet.")
+]
+Encoding = Annotated[str, typer.Option(help="The text's encoding, where it is not UTF-8 and has no byte-order mark.")]
+As = Annotated[str | None, typer.Option("--as", metavar="RUN", help="The folder to make.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace that run if it exists.")]

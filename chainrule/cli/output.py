@@ -1,0 +1,67 @@
+"""What commands print: tables for people, JSON for programs; colour only on a terminal that wants it."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output; infinities, which JSON has not, become null."""
+    print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def say(text: str = "") -> None:
+    """A line for people, on standard error, so that standard output stays the result alone."""
+    print(text, file=sys.stderr)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        say(f"note: {note}")
+
+
+def print_rows(rows: Sequence[tuple[str, str]]) -> None:
+    """Aligned 'name  value' lines, names dimmed on a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, _plain(value))
+    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+
+
+def _plain(value: str) -> Any:
+    """Text as it is: square brackets in it are not markup."""
+    from rich.text import Text
+
+    return Text(value)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    if value is None or math.isinf(value):
+        return "infinite"
+    return f"{value:,.{digits}f}"
+
+
+def size(count: float) -> str:
+    """1234567 -> '1.2 MB'."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError

@@ -1,0 +1,128 @@
+"""`chainrule sample`: text from a model, as it comes."""
+
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    run: options.RunPath,
+    prompt: Annotated[str, typer.Option(help="What the text starts with; - reads it from standard input.")] = "",
+    temperature: Annotated[float, typer.Option(help="0 is greedy, 1 the model as it is, above 1 wilder.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens (0: all).")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the most likely tokens that make up this much.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Keep tokens at least this likely relative to the best.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1 makes used tokens less likely.")] = 1.0,
+    max_tokens: Annotated[int, typer.Option(help="Stop after so many tokens.")] = 200,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; may be given several times.")] = None,
+    samples: Annotated[int, typer.Option("--samples", "-n", help="How many texts.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token (temperature 0).")] = False,
+    beam: Annotated[int, typer.Option(help="Search with a beam of this width instead of sampling.")] = 0,
+    length_penalty: Annotated[float, typer.Option(help="Of beam search: above 0 favours long texts.")] = 1.0,
+    logprobs: Annotated[int, typer.Option(help="With --json: so many likely tokens beside each one drawn.")] = 0,
+    truncate: Annotated[
+        bool, typer.Option("--truncate", help="Read only the end of a prompt that is too long.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Sample text from a run, token by token."""
+    import sys
+
+    from chainrule.generation import Beam, Sampling, beam_search
+    from chainrule.runs.folder import Run
+
+    loaded = Run(run)
+    prompt = sys.stdin.read() if prompt == "-" else prompt
+    if beam:
+        _print(
+            beam_search(
+                loaded.model, loaded.tokenizer, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate)
+            ),
+            prompt,
+            loaded,
+            as_json,
+        )
+        return
+    sampling = Sampling(
+        0.0 if greedy else temperature, top_k, top_p, min_p, repetition_penalty, max_tokens, tuple(stop or ()), seed, samples,
+        alternatives=logprobs, truncate=truncate,
+    ).seeded()  # fmt: skip
+    if as_json or samples > 1:
+        _sample_whole(loaded, prompt, sampling, as_json)
+    else:
+        _sample_live(loaded, prompt, sampling)
+
+
+def _sample_live(run: Any, prompt: str, sampling: Any) -> None:
+    from chainrule.generation import stream
+
+    print(prompt, end="", flush=True)
+    for token in stream(run.model, run.tokenizer, prompt, sampling):
+        print(token.text, end="", flush=True)
+    print()
+
+
+def _sample_whole(run: Any, prompt: str, sampling: Any, as_json: bool) -> None:
+    from chainrule.generation import sample, stream
+
+    if not as_json:
+        _print(sample(run.model, run.tokenizer, prompt, sampling), prompt, run, as_json)
+        return
+    from chainrule.cli.output import print_json
+
+    rows: dict[int, list[Any]] = {}
+    for token in stream(run.model, run.tokenizer, prompt, sampling):
+        rows.setdefault(token.sample, []).append(token)
+    name = run.tokenizer.token_text
+    print_json(
+        {
+            "run": str(run.path),
+            "prompt": prompt,
+            "seed": sampling.seed,
+            "samples": [
+                {
+                    "text": "".join(token.text for token in tokens),
+                    "finish_reason": tokens[-1].finish_reason,
+                    "tokens": [
+                        {"id": token.id, "token": name(token.id), "log_probability": token.log_probability}
+                        | (
+                            {
+                                "alternatives": [
+                                    {"id": id, "token": name(id), "log_probability": p} for id, p in token.alternatives
+                                ]
+                            }
+                            if token.alternatives
+                            else {}
+                        )
+                        for token in tokens
+                    ],
+                }
+                for _, tokens in sorted(rows.items())
+            ],
+        }
+    )
+
+
+def _print(generations: list[Any], prompt: str, run: Any, as_json: bool) -> None:
+    if as_json:
+        from chainrule.cli.output import print_json
+
+        found = [
+            {
+                "text": g.text,
+                "finish_reason": g.finish_reason,
+                "score": g.score,
+                "ids": list(g.ids),
+                "log_probabilities": list(g.log_probabilities),
+            }
+            for g in generations
+        ]
+        print_json({"run": str(run.path), "prompt": prompt, "samples": found})
+        return
+    for i, generation in enumerate(generations):
+        if i:
+            print("-" * 20)
+        print(prompt + generation.text)

@@ -1,0 +1,152 @@
+"""`chainrule train`: a model of your text."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+Text = "Text to learn from"
+Tokens = "Tokens"
+ModelPanel = "Model"
+
+
+def command(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TEXT]...",
+            help="Files, folders, 'globs', - for standard input; TEXT=WEIGHT mixes several by weight. "
+            "Default: Python's own documentation.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="The architecture: ngram or infinigram.", rich_help_panel=ModelPanel)
+    ] = "ngram",
+    size: Annotated[str | None, typer.Option(help="tiny, small, medium or large.", rich_help_panel=ModelPanel)] = None,
+    order: Annotated[int | None, typer.Option(help="n of the n-gram.", rich_help_panel=ModelPanel)] = None,
+    smoothing: Annotated[
+        str | None, typer.Option(help="modified-kneser-ney, witten-bell, katz ...", rich_help_panel=ModelPanel)
+    ] = None,
+    prune: Annotated[
+        str | None,
+        typer.Option(
+            metavar="'0 0 1'", help="Drop n-grams seen that often or less, from order 1 up.", rich_help_panel=ModelPanel
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the model.", rich_help_panel=ModelPanel),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=ModelPanel)
+    ] = None,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            help="bytes, characters, words, bpe; or a tokenizer.json or run to take it from.", rich_help_panel=Tokens
+        ),
+    ] = "auto",
+    vocabulary_size: Annotated[int | None, typer.Option(help="The most tokens.", rich_help_panel=Tokens)] = None,
+    min_count: Annotated[
+        int | None, typer.Option(help="Leave out words seen less often.", rich_help_panel=Tokens)
+    ] = None,
+    closed_vocabulary: Annotated[
+        bool, typer.Option("--closed-vocabulary", help="Unknown words become <unk>.", rich_help_panel=Tokens)
+    ] = False,
+    unit: Annotated[
+        str, typer.Option(help="One document per: file, block, line, or auto.", rich_help_panel=Text)
+    ] = "auto",
+    field: Annotated[
+        str, typer.Option(help="Field or column with the text (.jsonl, .csv, .parquet).", rich_help_panel=Text)
+    ] = "text",
+    encoding: Annotated[str, typer.Option(help="If not UTF-8.", rich_help_panel=Text)] = "auto",
+    validation: Annotated[
+        list[str] | None, typer.Option(help="Text of its own to measure on.", rich_help_panel=Text)
+    ] = None,
+    validation_fraction: Annotated[
+        float, typer.Option(help="Else this share is kept aside.", rich_help_panel=Text)
+    ] = 0.1,
+    split: Annotated[
+        str, typer.Option(help="documents (by content) or tail (the last part).", rich_help_panel=Text)
+    ] = "documents",
+    seed: Annotated[int, typer.Option(help="Of the split.", rich_help_panel=Text)] = 0,
+    as_: options.As = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train a model on your text and store it as a run folder."""
+    from chainrule.config import parse_assignments
+    from chainrule.data.corpus import Reading
+    from chainrule.data.split import Splitting
+    from chainrule.training.prepare import Tokenization
+    from chainrule.training.train import DEFAULT_CORPUS, Request, train
+
+    named: dict[str, Any] = {"order": order, "smoothing": smoothing, "prune": prune}
+    settings = {name: value for name, value in named.items() if value is not None} | parse_assignments(set_ or [])
+    request = Request(
+        inputs=tuple(inputs or [DEFAULT_CORPUS]),
+        validation=tuple(validation or []),
+        model=model,
+        size=size,
+        config=config,
+        settings=settings,
+        reading=Reading(unit, field, encoding),
+        splitting=Splitting(validation_fraction, split, seed),
+        tokenization=Tokenization(tokenizer, vocabulary_size, min_count, closed_vocabulary),
+        path=Path(as_) if as_ else None,
+        overwrite=overwrite,
+    )
+    run = train(request)
+    _report(run, as_json)
+
+
+def _report(run: Any, as_json: bool) -> None:
+    from chainrule.cli import output
+
+    metrics = run.metrics[-1]
+    if as_json:
+        output.print_json(
+            {"run": str(run.path), **{k: v for k, v in metrics.items() if k != "event"}, "config": run.config}
+        )
+        return
+    data, measured = run.config["data"]["text"], metrics["validation"]
+    train = data["train"]
+    rows = [
+        (
+            "text",
+            f"{train['documents']:,} documents ({run.config['data']['unit']}), {output.size(train['bytes'])}, sha256 {train['hash'][:12]}",
+        ),
+        (
+            "tokens",
+            f"{train['tokens']:,} ({run.config['tokenizer']['kind']}, vocabulary {run.config['tokenizer']['vocabulary_size']:,})",
+        ),
+        (
+            "model",
+            f"{run.architecture}: "
+            + ", ".join(f"{k} {v}" for k, v in run.config["model"].items() if v not in ((), [])),
+        ),
+        ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
+        ("time", f"{metrics['seconds']:.1f} s"),
+        ("validation", describe_validation(measured)),
+        ("run", str(run.path)),
+    ]
+    output.print_rows(rows)
+    for source in run.config["data"].get("mixture", []):
+        output.say(f"mixture: {source['name']}: {source['weight']:.1%} of the text, {source['epochs']:.2f} epochs")
+    output.print_notes(run.config["notes"])
+    output.say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule show {run.path}")
+
+
+def describe_validation(measured: dict[str, Any] | None) -> str:
+    from chainrule.cli.output import number
+
+    if measured is None:
+        return "none was kept aside"
+    where = f"on {measured['documents']:,} documents, {measured['tokens']:,} tokens"
+    if measured["impossible_tokens"]:
+        return f"{measured['impossible_tokens']:,} tokens are impossible for this model, so its perplexity is infinite ({where})"
+    bits = "" if measured["bits_per_byte"] is None else f"{number(measured['bits_per_byte'], 4)} bits per byte, "
+    return f"{bits}perplexity {number(measured['perplexity'])} per token ({where})"

@@ -1,0 +1,132 @@
+"""A person's own text as a corpus: inputs and settings in, batches of documents out, as often as wanted."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from chainrule.data.decoding import check_encoding
+from chainrule.data.documents import Documents
+from chainrule.data.formats import Reader, cut_stream
+from chainrule.data.records import DEFAULT_FIELD
+from chainrule.data.sources import Source, expand
+from chainrule.errors import UserError, did_you_mean
+
+UNITS = ("auto", "file", "block", "line")
+ENOUGH_DOCUMENTS = 20
+# To choose a unit, a file is looked at in small pieces, and not beyond so many of them.
+PROBE_BYTES = 1 << 20
+PROBED_CHUNKS = 64
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text is read: what makes a document, where records keep their text, what encoding files are in."""
+
+    unit: str = "auto"  # auto, file, block or line
+    field: str = DEFAULT_FIELD
+    encoding: str = "auto"
+
+    def check(self) -> None:
+        """Refuse settings that do not exist."""
+        if self.unit not in UNITS:
+            raise UserError(
+                f"unit '{self.unit}' is not known{did_you_mean(self.unit, UNITS)} (units: {', '.join(UNITS)})"
+            )
+        check_encoding(self.encoding)
+
+
+DEFAULT_READING = Reading()
+
+
+class Corpus:
+    """The documents of all inputs. Making one only finds the files and the unit; `batches` reads."""
+
+    files: list[Source]
+    total_bytes: int  # on disk, for progress bars
+    unit: str  # file, block or line
+
+    def __init__(self, inputs: Sequence[str | os.PathLike[str]], reading: Reading = DEFAULT_READING) -> None:
+        reading.check()
+        self.inputs = [inputs] if isinstance(inputs, str | os.PathLike) else list(inputs)
+        self.reading = reading
+        self.files = expand(self.inputs)
+        self.total_bytes = sum(source.size for source in self.files)
+        self._notes: dict[str, list[str]] = {}
+        self._check_not_empty()
+        self.unit = self._choose_unit() if reading.unit == "auto" else reading.unit
+
+    @property
+    def notes(self) -> list[str]:
+        """What was changed or left out in the files read so far, one sentence each."""
+        return [note for source in self.files for note in self._notes.get(source.name, [])]
+
+    def batches(self, progress: Callable[[int], None] | None = None) -> Iterator[Documents]:
+        """All documents, from the first file on; `progress` is told the bytes read since its last call."""
+        for source in self.files:
+            reader = Reader(source, self.reading.field, self.reading.encoding)
+            reported = 0
+            for documents in reader.batches(self._unit_of(source)):
+                if progress and reader.meter.position > reported:
+                    progress(reader.meter.position - reported)
+                    reported = reader.meter.position
+                yield documents
+            self._notes[source.name] = reader.tally.notes(source.name)
+            if progress and source.size > reported:
+                progress(source.size - reported)
+
+    def _unit_of(self, source: Source) -> str:
+        """Records are cut further only where the user asked for a unit."""
+        return "file" if source.holds_records and self.reading.unit == "auto" else self.unit
+
+    def _choose_unit(self) -> str:
+        """The coarsest unit that gives enough documents, else lines if there are several, else files."""
+        texts = [source for source in self.files if not source.holds_records]
+        if not texts:
+            return "file"
+        records = self._count([source for source in self.files if source.holds_records], "file", 0)
+        if records + len(texts) >= ENOUGH_DOCUMENTS:
+            written = sum(1 for _ in islice(filter(self._has_text, texts), ENOUGH_DOCUMENTS))
+            if records + written >= ENOUGH_DOCUMENTS:
+                return "file"
+        if self._count(texts, "block", records) >= ENOUGH_DOCUMENTS:
+            return "block"
+        return "line" if self._count(texts, "line", records) > 1 else "file"
+
+    def _count(self, sources: list[Source], unit: str, count: int) -> int:
+        """How many documents there are beside `count`, counted no further than what is enough."""
+        for source in sources:
+            for documents in self._probe(source, unit):
+                count += len(documents)
+                if count >= ENOUGH_DOCUMENTS:
+                    return count
+        return count
+
+    def _probe(self, source: Source, unit: str) -> Iterator[Documents]:
+        reader = self._prober(source)
+        if source.holds_records:
+            return reader.batches(unit)
+        return cut_stream(islice(reader.text_chunks(), PROBED_CHUNKS), unit, source.name)
+
+    def _has_text(self, source: Source) -> bool:
+        """Whether there is a document in a file, which is read only as far as its first letter."""
+        reader = self._prober(source)
+        if source.holds_records:
+            return any(len(documents) for documents in reader.batches("file"))
+        return any(not chunk.decode().isspace() for chunk in reader.text_chunks())
+
+    def _prober(self, source: Source) -> Reader:
+        return Reader(source, self.reading.field, self.reading.encoding, PROBE_BYTES)
+
+    def _check_not_empty(self) -> None:
+        if any(map(self._has_text, self.files)):
+            return
+        named = " and ".join(f"'{name}'" for name in self.inputs[:3]) + " and more" * (len(self.inputs) > 3)
+        several = len(self.inputs) > 1
+        if any(source.holds_records for source in self.files):
+            state = "hold no records with text" if several else "holds no records with text"
+        elif any(chunk for source in self.files for chunk in self._prober(source).text_chunks()):
+            state = "hold only whitespace" if several else "holds only whitespace"
+        else:
+            state = "are empty" if several else "is empty"
+        raise UserError(f"{named} {state}: nothing to learn from")

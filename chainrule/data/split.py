@@ -1,0 +1,119 @@
+"""Training and validation text, told apart by a pure function of content and seed: equal documents never part."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from chainrule.data.documents import Documents
+from chainrule.errors import UserError
+from chainrule.kernels import kernel
+
+WAYS = ("documents", "tail")
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """`documents`: each by the hash of its text. `tail`: the last part of the corpus, as it stands."""
+
+    validation_fraction: float = 0.1
+    split: str = "documents"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation_fraction < 1:
+            raise UserError(f"the validation fraction must be at least 0 and below 1, got {self.validation_fraction}")
+        if self.split not in WAYS:
+            raise UserError(f"the split must be one of {', '.join(WAYS)}, got '{self.split}'")
+
+
+@kernel
+def _hash_documents(buffer, starts, ends, seed, out):  # type: ignore[no-untyped-def]
+    """FNV-1a with a strong finish: cheap, and only has to scatter documents evenly."""
+    for document in range(len(starts)):
+        value = np.uint64(0xCBF29CE484222325) ^ (seed * np.uint64(0x9E3779B97F4A7C15))
+        for i in range(starts[document], ends[document]):
+            value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        out[document] = value ^ (value >> np.uint64(31))
+
+
+def content_fractions(documents: Documents, seed: int) -> np.ndarray:
+    """A number in [0, 1) for each document that depends on its text and the seed alone."""
+    hashes = np.empty(len(documents), np.uint64)
+    _hash_documents(documents.buffer, documents.starts, documents.ends, np.uint64(seed % (1 << 64)), hashes)
+    return hashes / 2.0**64
+
+
+@dataclass(frozen=True)
+class Split:
+    """The decision: documents below `below` are validation, or everything from byte `tail` on."""
+
+    below: float = 0.0
+    seed: int = 0
+    tail: int | None = None
+    cuts_documents: bool = False
+    note: str = ""
+
+    def __call__(self, batches: Iterator[Documents]) -> Iterator[tuple[Documents, Documents]]:
+        """(training, validation) documents of each batch."""
+        if self.tail is not None:
+            yield from self._by_position(batches, self.tail)
+            return
+        for documents in batches:
+            is_validation = content_fractions(documents, self.seed) < self.below
+            yield documents.select(~is_validation), documents.select(is_validation)
+
+    def _by_position(self, batches: Iterator[Documents], tail: int) -> Iterator[tuple[Documents, Documents]]:
+        position = 0
+        for documents in batches:
+            begins = position + np.cumsum(documents.sizes) - documents.sizes
+            position += int(documents.sizes.sum())
+            first, second = documents.select(begins < tail), documents.select(begins >= tail)
+            if self.cuts_documents and len(first) and position > tail and begins[len(first) - 1] < tail:
+                cut = _character_start(documents.buffer, int(first.starts[-1] + tail - begins[len(first) - 1]))
+                end = int(first.ends[-1])
+                if first.starts[-1] < cut < end:
+                    second = replace(
+                        second,
+                        starts=np.append(cut, second.starts),
+                        ends=np.append(end, second.ends),
+                        lines=np.append(first.lines[-1], second.lines),
+                    )
+                    first = replace(first, ends=np.append(first.ends[:-1], cut))
+            yield first, second
+
+
+def _character_start(buffer: np.ndarray, position: int) -> int:
+    while position < len(buffer) and buffer[position] & 0xC0 == 0x80:
+        position += 1
+    return position
+
+
+def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Split:
+    """Look at the corpus once. Too few documents to part by hash: the tail; a single one is cut in two."""
+    fraction = splitting.validation_fraction
+    if fraction == 0:
+        return Split()
+    documents = total = 0
+    lowest = 1.0
+    below = 0
+    for batch in batches:
+        documents += len(batch)
+        total += int(batch.sizes.sum())
+        if splitting.split == "documents":
+            fractions = content_fractions(batch, splitting.seed)
+            lowest = min(lowest, float(fractions.min()))
+            below += int((fractions < fraction).sum())
+    if splitting.split == "tail" or documents < 10:
+        cuts = unit == "file" or documents == 1
+        note = (
+            ""
+            if splitting.split == "tail"
+            else f"only {documents} document{'s' * (documents > 1)}: the last part is the validation text"
+        )
+        return Split(tail=int(total * (1 - fraction)), cuts_documents=cuts, note=note)
+    if below == 0:
+        return Split(below=np.nextafter(lowest, 1.0), seed=splitting.seed)
+    return Split(below=fraction, seed=splitting.seed)

@@ -1,0 +1,59 @@
+"""The passages a model found hardest, with the place in the user's files where each stands."""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.data.documents import Documents
+from chainrule.evaluation.score import NATS_PER_BIT, score_documents
+from chainrule.models.base import LanguageModel
+from chainrule.text.base import Tokenizer
+
+
+@dataclass(frozen=True, order=True)
+class Passage:
+    bits_per_token: float
+    path: str
+    line: int
+    text: str
+
+
+def worst_passages(
+    model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Documents], count: int = 5, length: int = 20
+) -> list[Passage]:
+    """The `count` runs of up to `length` tokens within a document with the most bits per token, hardest first."""
+    worst: list[Passage] = []
+    for documents in batches:
+        if not len(documents):
+            continue
+        scores, stream, found = score_documents(model, tokenizer, documents)
+        bits = np.minimum(-found / NATS_PER_BIT, 1e6)  # impossible tokens are the worst, but must add up
+        ends = np.cumsum(scores.tokens + 1)
+        for start, mean, size in _windows(bits, ends, length, count):
+            document = int(np.searchsorted(ends, start, side="right"))
+            text = tokenizer.decode(stream[1 + start : 1 + start + size])
+            worst.append(Passage(mean, documents.path, int(documents.lines[document]), text))
+        worst = heapq.nlargest(count, worst)
+    return worst
+
+
+def _windows(bits: np.ndarray, ends: np.ndarray, length: int, count: int) -> list[tuple[int, float, int]]:
+    """(start, mean bits, size) of the hardest windows that do not overlap; a document shorter than `length` is one window."""
+    total = np.concatenate([[0.0], np.cumsum(bits)])
+    starts = np.concatenate([[0], ends[:-1]])
+    document = np.repeat(np.arange(len(ends)), ends - starts)
+    position = np.arange(len(bits))
+    stop = np.minimum(position + length, ends[document] - 1)  # <eos> is not part of a passage
+    is_whole = (stop - position == length) | (position == starts[document]) & (stop > position)
+    candidates = position[is_whole]
+    means = (total[stop[is_whole]] - total[candidates]) / (stop[is_whole] - candidates)
+    chosen: list[tuple[int, float, int]] = []
+    for i in np.argsort(-means, kind="stable")[: count * 4 * length].tolist():
+        start, size = int(candidates[i]), int(stop[is_whole][i] - candidates[i])
+        if all(start + size <= other or start >= other + others for other, _, others in chosen):
+            chosen.append((start, float(means[i]), size))
+        if len(chosen) == count:
+            break
+    return chosen

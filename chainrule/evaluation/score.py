@@ -1,0 +1,126 @@
+"""Negative log-likelihood of documents, and the figures made of it.
+
+Bits per byte is over the original bytes, separators included, so it compares models of any tokenizer; perplexity is
+per token and compares only models that share one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import exp, inf, log
+from typing import Any
+
+import numpy as np
+
+from chainrule.data.documents import Documents
+from chainrule.models.base import LanguageModel
+from chainrule.text.base import Tokenizer
+
+NATS_PER_BIT = log(2)
+TOKENS_AT_ONCE = 1 << 22
+
+
+@dataclass
+class Scores:
+    """One entry per document, in the order they were read."""
+
+    tokens: np.ndarray  # without <eos>
+    unknown: np.ndarray  # tokens outside a closed vocabulary
+    nats: np.ndarray  # negative log-likelihood, <eos> included
+    eos_nats: np.ndarray
+    unknown_nats: np.ndarray
+    impossible: np.ndarray  # tokens, or <eos>, the model gave no probability at all
+    text_bytes: np.ndarray  # separator included
+    characters: np.ndarray
+    paths: list[str] = field(default_factory=list)
+    files: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # index into paths
+    lines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole text. Infinite where anything in it is impossible; then `possible_*` leave that out."""
+        documents = len(self)
+        tokens, unknown = int(self.tokens.sum()), int(self.unknown.sum())
+        nats, eos = float(self.nats.sum()), float(self.eos_nats.sum())
+        known = tokens - unknown
+        return {
+            "documents": documents,
+            "tokens": tokens,
+            "bytes": int(self.text_bytes.sum()),
+            "characters": int(self.characters.sum()),
+            "unknown_tokens": unknown,
+            "impossible_tokens": int(self.impossible.sum()),
+            "nats": nats,
+            "bits_per_byte": nats / NATS_PER_BIT / max(int(self.text_bytes.sum()), 1),
+            "bits_per_character": nats / NATS_PER_BIT / max(int(self.characters.sum()), 1),
+            "perplexity": _exp(nats / (tokens + documents)),
+            "perplexity_without_eos": _exp((nats - eos) / max(tokens, 1)) if np.isfinite(nats) else inf,
+            "perplexity_without_unknown": _exp((nats - float(self.unknown_nats.sum())) / max(known + documents, 1))
+            if np.isfinite(nats)
+            else inf,
+        }
+
+
+def _exp(value: float) -> float:
+    return exp(value) if value < 700 else inf
+
+
+def _character_counts(documents: Documents) -> np.ndarray:
+    """Characters per document: bytes that do not continue a character."""
+    begins = np.concatenate([[0], np.cumsum((documents.buffer & 0xC0) != 0x80)])
+    return begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
+
+
+def score_documents(
+    model: LanguageModel, tokenizer: Tokenizer, documents: Documents
+) -> tuple[Scores, np.ndarray, np.ndarray]:
+    """Scores of a batch, the token stream eos d1 eos ... eos, and the log-probability of each token after the first."""
+    stream = np.concatenate([[tokenizer.eos], tokenizer.encode_documents(documents)]).astype(np.uint32)
+    found = model.score(stream).astype(np.float64)
+    ends = np.flatnonzero(stream[1:] == tokenizer.eos)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    is_unknown = stream[1:] == tokenizer.unknown if tokenizer.unknown is not None else np.zeros(len(found), bool)
+    sums = np.add.reduceat(
+        np.stack([-found, is_unknown, np.where(is_unknown, -found, 0.0), np.isneginf(found)]), starts, axis=1
+    )
+    scores = Scores(
+        tokens=ends - starts,
+        unknown=sums[1].astype(np.int64),
+        nats=sums[0],
+        eos_nats=-found[ends],
+        unknown_nats=sums[2],
+        impossible=sums[3].astype(np.int64),
+        text_bytes=documents.sizes,
+        characters=_character_counts(documents),
+        paths=[documents.path],
+        files=np.zeros(len(documents), np.int64),
+        lines=documents.lines,
+    )
+    return scores, stream, found
+
+
+def join(parts: list[Scores]) -> Scores:
+    paths = list(dict.fromkeys(path for part in parts for path in part.paths))
+    columns = (
+        "tokens",
+        "unknown",
+        "nats",
+        "eos_nats",
+        "unknown_nats",
+        "impossible",
+        "text_bytes",
+        "characters",
+        "lines",
+    )
+    files = [np.array([paths.index(path) for path in part.paths])[part.files] for part in parts]
+    return Scores(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns},
+        paths=paths,
+        files=np.concatenate(files),
+    )
+
+
+def score(model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Documents]) -> Scores:
+    """Scores of every document of a corpus, a batch at a time."""
+    return join([score_documents(model, tokenizer, documents)[0] for documents in batches if len(documents)])

@@ -1,0 +1,49 @@
+"""Is the difference real? Paired bootstrap over documents (Koehn, 2004): resample the text, compare both models on it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.errors import UserError
+from chainrule.evaluation.score import NATS_PER_BIT, Scores
+
+ROUNDS_AT_ONCE = 100
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Bits per byte of the first model minus those of the second: below zero, the first is better."""
+
+    bits_per_byte: float
+    low: float
+    high: float  # 95 % interval
+    p_value: float  # how often a resampled text turns the sign, both sides
+    rounds: int
+
+    @property
+    def is_significant(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: int = 0) -> Difference:
+    """Both must have scored the same documents in the same order."""
+    if not np.array_equal(first.text_bytes, second.text_bytes):
+        raise UserError("the two models were not scored on the same documents; evaluate both on the same text")
+    if len(first) < 2:
+        raise UserError("one document cannot be resampled; use --unit line or block, or more text")
+    gap = (first.nats - second.nats) / NATS_PER_BIT
+    if not np.isfinite(gap).all():
+        raise UserError(
+            "a model gave some of this text probability zero, so the two cannot be compared; use a smoothed one"
+        )
+    size = first.text_bytes.astype(np.float64)
+    generator = np.random.default_rng(seed)
+    found = []
+    for done in range(0, rounds, ROUNDS_AT_ONCE):
+        picks = generator.integers(0, len(gap), (min(ROUNDS_AT_ONCE, rounds - done), len(gap)))
+        found.append(gap[picks].sum(1) / size[picks].sum(1))
+    differences = np.concatenate(found)
+    low, high = np.quantile(differences, [0.025, 0.975])
+    tail = min((differences <= 0).sum(), (differences >= 0).sum())
+    p_value = min(1.0, 2 * (tail + 1) / (rounds + 1))
+    return Difference(float(gap.sum() / size.sum()), float(low), float(high), float(p_value), rounds)

@@ -1,0 +1,16 @@
+"""Text out of any model that can `start` and `step`: sampling, beam search, and scoring a given text."""
+
+from chainrule.generation.beam import Beam, beam_search
+from chainrule.generation.sample import Generation, Sampling, Token, sample, stream
+from chainrule.generation.score import log_probabilities
+
+__all__ = [
+    "Beam",
+    "Generation",
+    "Sampling",
+    "Token",
+    "beam_search",
+    "log_probabilities",
+    "sample",
+    "stream",
+]

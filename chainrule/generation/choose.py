@@ -1,0 +1,111 @@
+"""One token per row: the filters in their order, then one uniform number looked up in the running total.
+
+A draw is a pure function of logits and a number in [0, 1), so that one roll can be tried on several dice.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from chainrule.generation import filters
+
+BLOCK = 256  # a running total over blocks and then inside one is ten times faster than over 20,000 tokens
+
+
+class Filters(Protocol):
+    """The settings a distribution is reshaped by; `Sampling` has them all."""
+
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def top_k(self) -> int: ...
+    @property
+    def top_p(self) -> float: ...
+    @property
+    def min_p(self) -> float: ...
+    @property
+    def repetition_penalty(self) -> float: ...
+
+
+def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
+    """The id each row chooses, given its own uniform number: (batch,)."""
+    ids, kept = candidates(logits, seen, settings)
+    chosen = choose(kept, uniforms)
+    return chosen if ids is None else ids[np.arange(len(ids)), chosen]
+
+
+def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np.ndarray:
+    """The distribution that `draw` draws from: (batch, vocabulary)."""
+    ids, kept = candidates(logits, seen, settings)
+    weights: np.ndarray = np.exp(kept - kept.max(-1, keepdims=True), dtype=np.float64)
+    weights /= weights.sum(-1, keepdims=True)
+    if ids is None:
+        return weights
+    spread = np.zeros(logits.shape)
+    np.put_along_axis(spread, ids, weights, -1)
+    return spread
+
+
+def candidates(
+    logits: np.ndarray, seen: np.ndarray, settings: Filters
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """The ids still in play, None for the whole vocabulary, and their filtered logits: (batch, candidates).
+
+    Top-k comes before the filters that need probabilities, so these only see k tokens.
+    """
+    logits = filters.repetition_penalty(logits, seen, settings.repetition_penalty)
+    if settings.temperature == 0:
+        best = logits.argmax(-1)[:, None]
+        return best, np.take_along_axis(logits, best, -1)
+    logits = filters.temperature(logits, settings.temperature)
+    ids = None
+    if 0 < settings.top_k < logits.shape[-1]:
+        ids = filters.largest(logits, settings.top_k)
+        logits = np.take_along_axis(logits, ids, -1)
+    return ids, filters.min_p(filters.top_p(logits, settings.top_p), settings.min_p)
+
+
+def choose(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """Inverse CDF: the first index whose running total of probability exceeds the row's number in [0, 1)."""
+    weights = _weights(logits, multiple=BLOCK)
+    blocks = weights.reshape(len(weights), -1, BLOCK)  # (batch, blocks, BLOCK)
+    sums = blocks.sum(-1, dtype=np.float64)  # (batch, blocks)
+    chosen = np.empty(len(weights), np.int64)
+    for row, uniform in enumerate(uniforms):
+        block, rest = _exceeding(sums[row], uniform * sums[row].sum())
+        inside, _ = _exceeding(blocks[row, block], rest)
+        chosen[row] = block * BLOCK + inside
+    return chosen
+
+
+def log_normalizer(logits: np.ndarray) -> np.ndarray:
+    """log(sum(exp(logits))) of each row, in float64: (batch,). Some logit of each row must be finite."""
+    sums = _weights(logits).sum(-1, dtype=np.float64)
+    result: np.ndarray = logits.max(-1) + np.log(sums)
+    return result
+
+
+def _weights(logits: np.ndarray, multiple: int = 1) -> np.ndarray:
+    """Probabilities up to a factor, the largest 1, padded with zeros to a multiple of this width.
+
+    In float32, where exp is four times as fast: off by a millionth, which no number of samples can tell.
+    """
+    rows, width = logits.shape
+    weights = np.zeros((rows, -(-width // multiple) * multiple), np.float32)
+    used = weights[:, :width]
+    with np.errstate(over="ignore"):
+        np.subtract(logits, logits.max(-1, keepdims=True), out=used, casting="same_kind")
+    np.exp(used, out=used)
+    return weights
+
+
+def _exceeding(weights: np.ndarray, target: float) -> tuple[int, float]:
+    """The first index whose running total exceeds `target`, and how far `target` is past the one before.
+
+    A weight of zero does not raise the running total, so it is never the first to exceed anything. A target
+    that rounding pushed up to the total is taken back under it.
+    """
+    totals = weights.cumsum(dtype=np.float64)
+    target = min(target, np.nextafter(totals[-1], 0))
+    index = int(totals.searchsorted(target, side="right"))
+    return index, target - (totals[index - 1] if index else 0.0)

@@ -1,0 +1,86 @@
+"""A batch of texts that grow one token at a time, and the model state that has read them.
+
+This is where ids become the arrays a model wants and its logits become NumPy's; torch is never imported here,
+so a model that counts starts without it.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import UserError
+from chainrule.models.base import State, Steps, select_rows
+
+
+def step(model: Steps, ids: np.ndarray, state: State) -> tuple[Any, State]:
+    """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        return model.step(ids, state)
+    device = next((parameter.device for parameter in model.parameters()), None)
+    with torch.no_grad():
+        tokens = torch.as_tensor(ids, device=device)
+        result: tuple[Any, State] = model.step(tokens, state)
+    return result
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """A NumPy array, or a torch tensor of any device, as NumPy floats of at least 32 bits."""
+    if hasattr(array, "detach"):
+        array = array.detach().cpu()
+        # NumPy has no bfloat16, and half precision is too coarse to add up a vocabulary in.
+        array = array.float() if array.element_size() < 4 else array
+    logits: np.ndarray = np.asarray(array)
+    return logits if logits.dtype in (np.float32, np.float64) else logits.astype(np.float32)
+
+
+class Decoder:
+    """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length)."""
+
+    def __init__(self, model: Steps, ids: np.ndarray, condition: Any = None) -> None:
+        self.model = model
+        self.condition = condition
+        self.context_length: int | None = getattr(model, "context_length", None)
+        self._tokens = ids[None].copy()  # doubles when it is full, so only the first `length` columns count
+        self.length = len(ids)
+        self.state: State = None
+        self.logits = np.empty(0)
+        self._restart(len(ids))
+
+    @property
+    def history(self) -> np.ndarray:
+        return self._tokens[:, : self.length]
+
+    def select(self, rows: np.ndarray) -> None:
+        """Go on with these rows; they may repeat or be left out."""
+        self.state = select_rows(self.state, rows)
+        self.condition = select_rows(self.condition, rows)
+        self.logits = self.logits[rows]
+        self._tokens = self._tokens[rows]
+
+    def append(self, ids: np.ndarray) -> None:
+        """Read one more token in every row."""
+        if self.length == self._tokens.shape[1]:
+            self._tokens = np.concatenate([self._tokens, np.zeros_like(self._tokens)], axis=1)
+        self._tokens[:, self.length] = ids
+        self.length += 1
+        if self.context_length is not None and self._read_count >= self.context_length:
+            # Reading half a context again makes room for as many new tokens at the price of one long step.
+            self._restart(max(1, self.context_length // 2))
+        else:
+            self._read(ids[:, None])
+
+    def _restart(self, count: int) -> None:
+        """A fresh state that has read the last `count` tokens."""
+        self.state = self.model.start(len(self._tokens), self.condition)
+        self._read_count = 0
+        self._read(self.history[:, -count:])
+
+    def _read(self, ids: np.ndarray) -> None:
+        logits, self.state = step(self.model, ids, self.state)
+        self._read_count += ids.shape[1]
+        self.logits = to_numpy(logits[:, -1])
+        # The largest of a row is NaN if any is.
+        if not (self.logits.max(-1) < np.inf).all():
+            raise UserError("the model's logits are not finite numbers; its training probably diverged")

@@ -1,0 +1,41 @@
+"""Stop strings: text is let through once it can no longer be the beginning of one."""
+
+
+class StopStrings:
+    """Cuts a stream of text pieces before the first stop string, however the text is split into pieces."""
+
+    def __init__(self, strings: tuple[str, ...]) -> None:
+        self.strings = strings
+        self.held = ""
+        self.found = False
+
+    def feed(self, text: str) -> str:
+        """The text that is now certain to be before any stop string."""
+        self.held += text
+        cut = self._cut()
+        self.found = cut is not None
+        if cut is None:
+            cut = len(self.held) - self._uncertain()
+        certain, self.held = self.held[:cut], self.held[cut:]
+        return certain
+
+    def flush(self) -> str:
+        """What was held back, once no more text comes."""
+        held, self.held = self.held, ""
+        return held
+
+    def _cut(self) -> int | None:
+        """Where the stop string that is complete first begins; of several, the longest."""
+        starts = ((self.held.find(string), string) for string in self.strings)
+        complete = [(start + len(string), start) for start, string in starts if start >= 0]
+        return min(complete)[1] if complete else None
+
+    def _uncertain(self) -> int:
+        """The length of the longest end of the text that begins a stop string."""
+        lengths = (
+            length
+            for string in self.strings
+            for length in range(min(len(string) - 1, len(self.held)), 0, -1)
+            if self.held.endswith(string[:length])
+        )
+        return max(lengths, default=0)

@@ -1,0 +1,168 @@
+"""The n-gram model: p(w | the n - 1 words before), by counting and smoothing. Its logits are log-probabilities."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.arrays import load_arrays, save_arrays
+from chainrule.errors import UserError, did_you_mean
+from chainrule.models.base import LanguageModel, State
+from chainrule.ngram import merge
+from chainrule.ngram.count import count_ngrams
+from chainrule.ngram.prune import check_thresholds, prune
+from chainrule.ngram.query import distributions, score_stream
+from chainrule.ngram.smoothing import METHODS, Estimates, Smoothing
+from chainrule.ngram.trie import Trie
+
+IMPORTED = "imported"  # the smoothing of a model that was read from an ARPA file
+MOST_WORDS = 200  # an n-gram of this many words; the counting kernels keep lengths in a byte
+
+
+@dataclass(frozen=True)
+class Config:
+    order: int = 5
+    smoothing: str = "modified-kneser-ney"
+    k: float = 1.0  # what add-k adds to every count
+    prune: tuple[int, ...] = ()  # drop k-grams seen prune[k - 1] times or less: 0 0 1 drops longer ones seen once
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.order <= MOST_WORDS:
+            raise UserError(f"the order must be between 1 and {MOST_WORDS}, got {self.order}")
+        if self.smoothing not in METHODS and self.smoothing != IMPORTED:
+            known = ", ".join(METHODS)
+            raise UserError(
+                f"unknown smoothing '{self.smoothing}'{did_you_mean(self.smoothing, METHODS)} (there are: {known})"
+            )
+        if not 0 < self.k < float("inf"):
+            raise UserError(f"k must be a number above zero, got {self.k}")
+        check_thresholds(self.prune, self.order)
+
+
+SIZES = {
+    "tiny": Config(order=3),
+    "small": Config(order=4),
+    "medium": Config(order=5),
+    "large": Config(order=7),
+}
+DEFAULT_SIZE = "medium"
+DEFAULT_TOKENIZER = "words"
+
+
+class Model(LanguageModel):
+    """Train with `fit`; a fitted model answers `step` (whole distributions) and `score` (a stream at once)."""
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
+        self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
+        self.trie: Trie
+        self.estimates: Estimates
+
+    def fit(
+        self,
+        streams: Iterable[np.ndarray],
+        held_out: np.ndarray | None = None,
+        advance: Callable[[int], None] = lambda tokens: None,
+    ) -> "Model":
+        """Count every stream eos d1 eos ... eos, add the counts up, and smooth them."""
+        trie: Trie | None = None
+        for stream in streams:
+            ids = np.ascontiguousarray(stream, np.uint32)
+            counted = count_ngrams(ids, self.config.order, self.vocabulary_size, self.eos, advance)
+            trie = counted if trie is None else merge.add(trie, counted)
+            del counted
+        assert trie is not None, "there is at least one stream"
+        return self.smooth(trie, held_out)
+
+    def smooth(self, trie: Trie, held_out: np.ndarray | None = None) -> "Model":
+        config = self.config
+        smoothing = Smoothing(k=config.k, thresholds=config.prune)
+        held_out = None if held_out is None else np.ascontiguousarray(held_out, np.uint32)
+        estimates = METHODS[config.smoothing](trie, smoothing, held_out)
+        if any(config.prune):
+            trie, estimates = prune(trie, estimates, config.prune)
+        self.trie, self.estimates = trie, estimates
+        return self
+
+    def _require_counts(self) -> None:
+        if any(self.config.prune) or self.config.smoothing == IMPORTED:
+            raise UserError(
+                "the counts of a pruned or imported model are not all there; train without --prune to add or take away"
+            )
+
+    def add(self, other: "Model") -> "Model":
+        """The model of both texts together, exactly as if it had been trained on them."""
+        self._require_counts()
+        other._require_counts()
+        return Model(self.config, self.vocabulary_size, self.eos).smooth(merge.add(self.trie, other.trie))
+
+    def without(self, stream: np.ndarray) -> "Model":
+        """The model without the documents of this stream, exactly as if it had never seen them."""
+        self._require_counts()
+        ids = np.ascontiguousarray(stream, np.uint32)
+        counted = count_ngrams(ids, self.config.order, self.vocabulary_size, self.eos)
+        return Model(self.config, self.vocabulary_size, self.eos).smooth(merge.subtract(self.trie, counted))
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        return np.full((batch_size, self.config.order - 1), -1, np.int64)  # the words before; -1: none
+
+    def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        tokens = np.asarray(tokens, np.int64)  # (batch, time)
+        batch, time = tokens.shape
+        context = self.config.order - 1
+        words = np.concatenate([state, tokens], 1)  # (batch, context + time)
+        windows = (
+            np.lib.stride_tricks.sliding_window_view(words, context, 1)[:, 1:]
+            if context
+            else np.empty((batch, time, 0))
+        )
+        logits = distributions(self.trie, self.estimates, windows.reshape(batch * time, context))
+        return logits.reshape(batch, time, -1), words[:, time:]
+
+    def score(self, stream: np.ndarray) -> np.ndarray:
+        """log p of every token after the first of a stream eos d1 eos d2 ... eos, without whole distributions."""
+        return score_stream(self.trie, self.estimates, np.ascontiguousarray(stream, np.uint32))[0]
+
+    @property
+    def num_parameters(self) -> int:
+        """One probability for each n-gram, one back-off weight for each context."""
+        return sum(self.trie.sizes) + sum(self.trie.sizes[:-1])
+
+    @property
+    def is_normalised(self) -> bool:
+        return self.estimates.is_normalised
+
+    def notes(self) -> list[str]:
+        return self.estimates.notes
+
+    def describe(self) -> dict[str, Any]:
+        """What `chainrule show` tells of it."""
+        sizes = {f"{k}-grams": size for k, size in enumerate(self.trie.sizes, 1)}
+        return sizes | ({"discounts": self.estimates.discounts} if self.estimates.discounts else {})
+
+    def save(self, path: Path) -> None:
+        arrays = self.trie.arrays() | {
+            "log_probability": self.estimates.log_probability,
+            "backoff": self.estimates.backoff,
+        }
+        estimates = self.estimates
+        facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
+        facts |= {"is_normalised": estimates.is_normalised, "notes": estimates.notes, "discounts": estimates.discounts}
+        save_arrays(path, arrays, {"architecture": "ngram", "model": json.dumps(facts)})
+
+    @classmethod
+    def load(cls, path: Path) -> "Model":
+        arrays, metadata = load_arrays(path)
+        try:
+            facts = json.loads(metadata["model"])
+            config = Config(**facts["config"] | {"prune": tuple(facts["config"]["prune"])})
+            model = cls(config, facts["vocabulary_size"], facts["eos"])
+            model.trie = Trie.from_arrays(arrays, model.vocabulary_size, model.eos)
+            model.estimates = Estimates(
+                arrays["log_probability"], arrays["backoff"], facts["is_normalised"], facts["notes"], facts["discounts"]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"'{path}' does not hold an n-gram model ({error!r}); train it again") from None
+        return model

@@ -1,0 +1,37 @@
+"""Dropping rare n-grams after their probabilities are known: what they had was already left to back-off."""
+
+import numpy as np
+
+from chainrule.errors import UserError
+from chainrule.ngram.smoothing import Estimates
+from chainrule.ngram.trie import Trie
+
+
+def check_thresholds(thresholds: tuple[int, ...], order: int) -> None:
+    """As lmplz asks: from the first order on, never falling, so that what stays has its context and its suffix."""
+    if any(t < 0 for t in thresholds) or list(thresholds) != sorted(thresholds) or (thresholds and thresholds[0] != 0):
+        raise UserError(f"pruning thresholds must start with 0 and never fall, got {' '.join(map(str, thresholds))}")
+    if len(thresholds) > order:
+        raise UserError(
+            f"there are {len(thresholds)} pruning thresholds but the order is {order}; give at most {order}"
+        )
+
+
+def prune(trie: Trie, estimates: Estimates, thresholds: tuple[int, ...]) -> tuple[Trie, Estimates]:
+    """Without the k-grams seen thresholds[k - 1] times or less (the last threshold holds for all longer ones)."""
+    keep = np.ones(len(trie.word), bool)
+    for k in range(2, trie.order + 1):
+        level = trie.level(k)
+        keep[level] = trie.count[level] > thresholds[min(k, len(thresholds)) - 1]
+    before = np.concatenate([[0], np.cumsum(keep)])  # how many are kept before each node
+    contexts = keep[: trie.level_starts[trie.order]]
+    first_child = np.append(before[trie.first_child[:-1][contexts]], before[-1])
+    pruned = Trie(
+        trie.order, trie.vocabulary_size, trie.eos, before[trie.level_starts],
+        trie.word[keep], first_child.astype(np.uint32), before[trie.suffix[keep]].astype(np.uint32), trie.count[keep],
+    )  # fmt: skip
+    smaller = Estimates(
+        estimates.log_probability[keep], estimates.backoff[contexts],
+        estimates.is_normalised, estimates.notes, estimates.discounts,
+    )  # fmt: skip
+    return pruned, smaller

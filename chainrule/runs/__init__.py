@@ -1,0 +1,1 @@
+"""Run folders: what training makes and every other command takes."""

@@ -1,0 +1,49 @@
+"""The model card: a README.md in the run folder that says what the model is, from what, how good, and how to use it."""
+
+from pathlib import Path
+from typing import Any
+
+
+def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
+    data, tokenizer = settings["data"], settings["tokenizer"]
+    made = f"made by Chainrule {settings['chainrule']} on {settings['started_at'][:10]}"
+    model = ", ".join(f"{key} {value}" for key, value in settings["model"].items() if value not in ((), []))
+    lines = [
+        f"# {name}",
+        "",
+        f"A language model of kind `{settings['architecture']}`, {made}.",
+        "",
+        f"- **From:** {', '.join(f'`{each}`' for each in data['inputs'])}{_text(data)}",
+        f"- **Tokens:** {tokenizer['kind']}, {tokenizer['vocabulary_size']:,} in the vocabulary.",
+        f"- **Model:** {model}; {metrics['parameters']:,} parameters.",
+        f"- **Quality:** {_quality(metrics['validation'])}",
+        *[f"- Note: {note}." for note in settings["notes"]],
+        "",
+        "```",
+        f"chainrule sample {name} --prompt 'The'",
+        f"chainrule evaluate {name} other.txt",
+        f"chainrule show {name}",
+        "```",
+        "",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _text(data: dict[str, Any]) -> str:
+    if "text" not in data:
+        return "."
+    train = data["text"]["train"]
+    return (
+        f", one document per {data['unit']}: {train['documents']:,} documents, {train['bytes']:,} bytes, "
+        f"{train['tokens']:,} tokens to train on (sha256 `{train['hash'][:16]}…`)."
+    )
+
+
+def _quality(measured: dict[str, Any] | None) -> str:
+    if measured is None:
+        return "not measured: no validation text was kept."
+    of = f"{measured['documents']:,} validation documents"
+    if measured["loss"] is None:
+        return f"gives {measured['impossible_tokens']:,} of {measured['tokens']:,} tokens of {of} probability zero."
+    bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "
+    return f"{bits}perplexity {measured['perplexity']:.2f} per token, on {of}."

@@ -1,0 +1,64 @@
+"""Filling a run folder: the same files whether a model was trained, merged or imported."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import chainrule
+from chainrule.config import to_json
+from chainrule.runs.card import write_card
+from chainrule.runs.folder import Run, new_run
+from chainrule.text.base import Tokenizer
+
+
+def write_run(
+    folder: Path,
+    name: str,
+    architecture: str,
+    model: Any,
+    tokenizer: Tokenizer,
+    data: dict[str, Any],
+    notes: list[str],
+    metrics: dict[str, Any],
+    started_at: float,
+) -> None:
+    """Everything but the token shards."""
+    tokenizer.save(folder / "tokenizer.json")
+    model.save(folder / "model.safetensors")
+    metrics = {"event": "trained", **metrics, "parameters": model.num_parameters}
+    (folder / "metrics.jsonl").write_text(json.dumps(metrics) + "\n", encoding="utf-8")
+    settings = {
+        "chainrule": chainrule.__version__,
+        "architecture": architecture,
+        "model": to_json(model.config),
+        "tokenizer": {
+            "kind": tokenizer.kind,
+            "vocabulary_size": tokenizer.vocabulary_size,
+            "is_closed": tokenizer.is_closed,
+            "hash": tokenizer.fingerprint,
+        },
+        "data": data,
+        "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started_at)),
+        "notes": notes + model.notes(),
+    }
+    (folder / "config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    write_card(folder / "README.md", name, settings, metrics)
+
+
+def store(
+    path: Path,
+    architecture: str,
+    model: Any,
+    tokenizer: Tokenizer,
+    data: dict[str, Any],
+    overwrite: bool,
+    notes: list[str] | None = None,
+) -> Run:
+    """A run of a model that was not trained on text here, but made of other models or files."""
+    started_at = time.time()
+    with new_run(path, overwrite) as folder:
+        write_run(
+            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at
+        )
+    return Run(path)

@@ -1,0 +1,134 @@
+"""Read and split the text, train a tokenizer on its training part, write token shards."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from chainrule import lookup
+from chainrule.data.corpus import Corpus, Reading
+from chainrule.data.documents import Documents
+from chainrule.data.mixture import Mixture, Source, parse_inputs
+from chainrule.data.shards import Part, ShardWriter, write_index
+from chainrule.data.split import Split, Splitting, content_fractions, decide
+from chainrule.errors import UserError, did_you_mean
+from chainrule.progress import progress
+from chainrule.text import KINDS
+from chainrule.text.base import Tokenizer, Vocabulary
+
+Pairs = Iterator[tuple[Documents, Documents]]  # (training, validation)
+MIX_SEED = 0x6D6978  # which documents of a source are kept must not depend on which are validation
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    tokenizer: str = "auto"  # bytes, characters, words, bpe, or a tokenizer.json / run to take it from
+    vocabulary_size: int | None = None
+    min_count: int | None = None
+    closed_vocabulary: bool = False
+
+
+@dataclass
+class Prepared:
+    tokenizer: Tokenizer
+    parts: dict[str, Part]
+    unit: str
+    notes: list[str] = field(default_factory=list)
+    mixture: Mixture | None = None
+
+
+class TextSource:
+    """What training reads: inputs with a split, or with a validation text of their own; and mixed by weight."""
+
+    def __init__(self, inputs: Sequence[str], reading: Reading, splitting: Splitting, validation: Sequence[str]):
+        parsed = parse_inputs(inputs)
+        self.weights = [weight for _, weight in parsed]
+        is_mixed = parsed[0][1] is not None
+        groups = [[path] for path, _ in parsed] if is_mixed else [[path for path, _ in parsed]]
+        self.corpora = [Corpus(group, reading) for group in groups]
+        self.validation = Corpus(validation, reading) if validation else None
+        self.splits = [
+            Split() if self.validation else decide(corpus.batches(), splitting, corpus.unit) for corpus in self.corpora
+        ]
+        self.mixture = self._mix() if is_mixed else None
+        self.kept = self.mixture.kept() if self.mixture else (1.0,) * len(self.corpora)
+
+    def _mix(self) -> Mixture:
+        sources = []
+        for corpus, split, weight in zip(self.corpora, self.splits, self.weights, strict=True):
+            size = sum(int(train.sizes.sum()) for train, _ in split(corpus.batches()))
+            sources.append(Source(str(corpus.inputs[0]), max(size, 1), weight or 1.0))
+        return Mixture(tuple(sources))
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(corpus.total_bytes for corpus in self.corpora)
+
+    def pairs(self, advance: Callable[[int], None]) -> Pairs:
+        """(training, validation) documents, batch after batch; of a mixture, only its share of each source."""
+        for corpus, split, kept in zip(self.corpora, self.splits, self.kept, strict=True):
+            for train, validation in split(corpus.batches(advance)):
+                if kept < 1:
+                    train = train.select(content_fractions(train, MIX_SEED) < kept)
+                yield train, validation
+        if self.validation:
+            for documents in self.validation.batches():
+                yield documents.select(np.zeros(len(documents), bool)), documents
+
+    def notes(self) -> list[str]:
+        read = [
+            note for corpus in [*self.corpora, *([self.validation] if self.validation else [])] for note in corpus.notes
+        ]
+        return read + [split.note for split in self.splits if split.note]
+
+
+def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: str) -> Tokenizer:
+    """One that exists, or a new one trained on the training text alone."""
+    name = default if tokenization.tokenizer == "auto" else tokenization.tokenizer
+    if name not in KINDS:
+        return _existing_tokenizer(name)
+    vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
+    module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "pieces"))
+    with progress("vocabulary", source.total_bytes, "bytes") as advance:
+        batches = (train for train, _ in source.pairs(advance) if len(train))
+        tokenizer: Tokenizer = module.train(batches, vocabulary)
+    return tokenizer
+
+
+def _existing_tokenizer(name: str) -> Tokenizer:
+    from chainrule.text.bpe import load_gpt2
+
+    path = Path(name)
+    if (path / "tokenizer.json").is_file():
+        return Tokenizer.load(path / "tokenizer.json")
+    if (path / "encoder.json").is_file():
+        return load_gpt2(path)
+    if path.is_file():
+        return Tokenizer.load(path)
+    kinds = ", ".join(KINDS)
+    raise UserError(
+        f"unknown tokenizer '{name}'{did_you_mean(name, KINDS)} (give one of {kinds}, a tokenizer.json, or a run)"
+    )
+
+
+def prepare(source: TextSource, tokenization: Tokenization, folder: Path, default_tokenizer: str) -> Prepared:
+    """The tokenizer and, in `folder`, the shards of the training and validation text."""
+    tokenizer = choose_tokenizer(source, tokenization, default_tokenizer)
+    folder.mkdir()
+    size, eos = tokenizer.vocabulary_size, tokenizer.eos
+    with (
+        ShardWriter(folder, "train", size, eos) as train_shards,
+        ShardWriter(folder, "validation", size, eos) as validation_shards,
+        progress("tokens", source.total_bytes, "bytes") as advance,
+    ):
+        for pair in source.pairs(advance):
+            for documents, writer in zip(pair, (train_shards, validation_shards), strict=True):
+                if len(documents):
+                    writer.append(documents, tokenizer.encode_documents(documents))
+        parts = {"train": train_shards.close(), "validation": validation_shards.close()}
+    paths = {"train": train_shards.paths, "validation": validation_shards.paths}
+    write_index(folder, parts, paths, train_shards.dtype, tokenizer.fingerprint)
+    if not parts["train"].documents:
+        raise UserError("there is no training text left after the split; lower --validation-fraction or give more text")
+    return Prepared(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture)
