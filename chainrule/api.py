@@ -56,15 +56,23 @@ def train(
     validation: Inputs = (),
     **settings: Any,
 ) -> TrainedRun:
-    """Train on text; every other setting of `chainrule train` goes by its name (order=3, tokenizer="bpe", seed=1 ...)."""
+    """Train on text; any other setting of `chainrule train` goes by its name: order=3, tokenizer="bpe", seed=1."""
     groups: list[Any] = [Reading(), Splitting(), Tokenization()]
     for i, group in enumerate(groups):
         own = {name: settings.pop(name) for name in fields(type(group)) if name in settings}
         groups[i] = override(group, own, "train")
     request = Request(
-        inputs=tuple(_names(inputs)), validation=tuple(_names(validation)), model=model, size=size, settings=settings,
-        reading=groups[0], splitting=groups[1], tokenization=groups[2], path=Path(path) if path else None, overwrite=overwrite,
-    )  # fmt: skip
+        inputs=tuple(_names(inputs)),
+        validation=tuple(_names(validation)),
+        model=model,
+        size=size,
+        settings=settings,
+        reading=groups[0],
+        splitting=groups[1],
+        tokenization=groups[2],
+        path=Path(path) if path else None,
+        overwrite=overwrite,
+    )
     return TrainedRun(train_request(request).path)
 
 

@@ -5,12 +5,13 @@ import os
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from chainrule.errors import UserError
 
-DTYPES = {
+DTYPES: dict[str, Any] = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
     "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
 }  # fmt: skip
@@ -35,12 +36,12 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for _, array in ordered:
-            file.write(memoryview(np.ascontiguousarray(array)).cast("B"))
+            file.write(np.ascontiguousarray(array).data.cast("B"))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], dict[str, str], int]:
+def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], int]:
     """(entries, metadata, where the data starts)."""
     size = path.stat().st_size
     with open(path, "rb") as file:
@@ -58,14 +59,12 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, object]], dict[str, st
             if not 0 <= begin <= end <= size - 8 - length or end - begin != expected:
                 raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise UserError(
-            f"'{path}' has a damaged safetensors header, or is cut off; make it again or fetch it again"
-        ) from None
+        raise UserError(f"'{path}' has a damaged safetensors header, or is cut off; make it again") from None
     return entries, header.get("__metadata__", {}), 8 + length
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Arrays and metadata. Memory-mapped copy-on-write: pages are read when touched, and writing never reaches the file."""
+    """Arrays and metadata, memory-mapped copy-on-write: pages are read when touched, the file is never changed."""
     entries, metadata, base = _read_header(path)
     if path.stat().st_size == base:
         data = np.empty(0, np.uint8)
@@ -73,6 +72,6 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         data = np.memmap(path, np.uint8, mode="c", offset=base).view(np.ndarray)
     arrays = {}
     for name, entry in entries.items():
-        begin, end = entry["data_offsets"]  # type: ignore[misc]
+        begin, end = entry["data_offsets"]
         arrays[name] = data[begin:end].view(DTYPES[str(entry["dtype"])]).reshape(entry["shape"])
     return arrays, metadata

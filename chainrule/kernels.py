@@ -6,29 +6,29 @@ The code is kept on disk beside the source (or in the user's cache), so only the
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numba
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Any:
     """Compile without the interpreter lock (so that threads run side by side) and with IEEE division."""
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     except RuntimeError:  # nowhere to keep compiled code: a read-only install and no home folder
-        return numba.njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return numba.njit(nogil=True, error_model="numpy")(function)
 
 
 def ranges(start: int, stop: int, smallest: int = 1 << 14) -> list[tuple[int, int]]:
     """[start, stop) cut into one range per core, or fewer where they would be smaller than `smallest`."""
     parts = max(1, min(CORES, (stop - start) // smallest))
     edges = [start + (stop - start) * part // parts for part in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def in_parallel(function: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> list[T]:

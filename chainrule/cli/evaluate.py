@@ -52,11 +52,11 @@ def command(
         result["per_document"] = _per_document(scores)
     if against:
         other = Run(against)
-        if loaded.tokenizer.is_closed or other.tokenizer.is_closed:
-            if loaded.tokenizer.fingerprint != other.tokenizer.fingerprint:
-                raise UserError(
-                    "runs with closed vocabularies can only be compared where they share the tokenizer: <unk> hides text"
-                )
+        hides_text = loaded.tokenizer.is_closed or other.tokenizer.is_closed
+        if hides_text and loaded.tokenizer.fingerprint != other.tokenizer.fingerprint:
+            raise UserError(
+                "runs with closed vocabularies can only be compared where they share the tokenizer: <unk> hides text"
+            )
         theirs = score(other.model, other.tokenizer, corpus.batches())
         result["against"] = {
             "run": str(other.path),
@@ -106,55 +106,37 @@ def _per_document(scores: Any) -> list[dict[str, Any]]:
 
 
 def _report(result: dict[str, Any], notes: list[str]) -> None:
-    from chainrule.cli.output import number, print_notes, print_rows, say, size
+    from chainrule.cli.output import print_notes, print_rows, say, size
 
     documents, tokens = result["documents"], result["tokens"]
-    rows = [
-        (
-            "text",
-            f"{documents:,} documents ({result['unit']}), {size(result['bytes'])}, {tokens:,} tokens + {documents:,} <eos>",
-        )
-    ]
-    if not result["is_normalised"]:
-        rows.append(
-            (
-                "score",
-                f"{number(result['nats'] / (tokens + documents), 4)} per token; not a perplexity: the scores do not sum to one",
-            )
-        )
-    elif result["impossible_tokens"]:
-        rows.append(
-            ("perplexity", f"infinite: {result['impossible_tokens']:,} tokens have probability zero under this model")
-        )
-    else:
-        if result["bits_per_byte"] is None:
-            rows.append(
-                (
-                    "bits per byte",
-                    "not given: a closed vocabulary hides spelling and spaces, so bytes cannot be compared",
-                )
-            )
-        else:
-            rows.append(
-                (
-                    "bits per byte",
-                    f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)",
-                )
-            )
-        rows.append(
-            (
-                "perplexity",
-                f"{number(result['perplexity'])} per token with <eos>, {number(result['perplexity_without_eos'])} without",
-            )
-        )
-    rows.append(("vocabulary", describe_unknown(result)))
-    print_rows(rows)
+    text = (
+        f"{documents:,} documents ({result['unit']}), {size(result['bytes'])}, {tokens:,} tokens + {documents:,} <eos>"
+    )
+    print_rows([("text", text), *_quality(result), ("vocabulary", describe_unknown(result))])
     if "against" in result:
         _report_difference(result["against"])
     for passage in result["worst_passages"]:
-        text = " ".join(passage["text"].split())
-        say(f"hard ({passage['bits_per_token']:.1f} bits per token) {passage['path']}:{passage['line']}: {text[:160]}")
+        words = " ".join(passage["text"].split())
+        say(f"hard ({passage['bits_per_token']:.1f} bits per token) {passage['path']}:{passage['line']}: {words[:160]}")
     print_notes(notes)
+
+
+def _quality(result: dict[str, Any]) -> list[tuple[str, str]]:
+    from chainrule.cli.output import number
+
+    if not result["is_normalised"]:
+        score = result["nats"] / (result["tokens"] + result["documents"])
+        return [("score", f"{number(score, 4)} per token; not a perplexity, as these scores do not sum to one")]
+    if result["impossible_tokens"]:
+        return [
+            ("perplexity", f"infinite: {result['impossible_tokens']:,} tokens have probability zero under this model")
+        ]
+    if result["bits_per_byte"] is None:
+        bits = "not given: a closed vocabulary hides spelling and spaces, so bytes cannot be compared"
+    else:
+        bits = f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)"
+    with_eos, without = number(result["perplexity"]), number(result["perplexity_without_eos"])
+    return [("bits per byte", bits), ("perplexity", f"{with_eos} per token with <eos>, {without} without")]
 
 
 def describe_unknown(result: dict[str, Any]) -> str:
@@ -172,7 +154,5 @@ def _report_difference(against: dict[str, Any]) -> None:
     word = "better" if gap < 0 else "worse"
     is_real = against["low"] > 0 or against["high"] < 0
     verdict = "significant" if is_real else "not significant"
-    say(
-        f"{abs(gap):.4f} bits per byte {word} than {against['run']} "
-        f"(95 % interval {against['low']:+.4f} to {against['high']:+.4f}, p = {against['p_value']:.4f}: {verdict})"
-    )
+    interval = f"95 % interval {against['low']:+.4f} to {against['high']:+.4f}, p = {against['p_value']:.4f}"
+    say(f"{abs(gap):.4f} bits per byte {word} than {against['run']} ({interval}: {verdict})")

@@ -27,9 +27,8 @@ def command(
         if run.architecture != "ngram":
             raise UserError(f"only n-gram models can be merged; '{run.path}' is of kind {run.architecture}")
         if run.tokenizer.fingerprint != loaded[0].tokenizer.fingerprint:
-            raise UserError(
-                f"'{run.path}' and '{loaded[0].path}' have different tokenizers; train one with --tokenizer {loaded[0].path}"
-            )
+            first = loaded[0].path
+            raise UserError(f"'{run.path}' and '{first}' have different tokenizers; train one with --tokenizer {first}")
     model = loaded[0].model
     for run in loaded[1:]:
         model = model.add(run.model)  # type: ignore[attr-defined]

@@ -31,25 +31,27 @@ def command(
     """Sample text from a run, token by token."""
     import sys
 
-    from chainrule.generation import Beam, Sampling, beam_search
+    from chainrule.generation import Beam, Sampling
     from chainrule.runs.folder import Run
 
     loaded = Run(run)
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if beam:
-        _print(
-            beam_search(
-                loaded.model, loaded.tokenizer, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate)
-            ),
-            prompt,
-            loaded,
-            as_json,
-        )
+        _search(loaded, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate), as_json)
         return
     sampling = Sampling(
-        0.0 if greedy else temperature, top_k, top_p, min_p, repetition_penalty, max_tokens, tuple(stop or ()), seed, samples,
-        alternatives=logprobs, truncate=truncate,
-    ).seeded()  # fmt: skip
+        temperature=0.0 if greedy else temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        max_tokens=max_tokens,
+        stop=tuple(stop or ()),
+        seed=seed,
+        samples=samples,
+        alternatives=logprobs,
+        truncate=truncate,
+    ).seeded()
     if as_json or samples > 1:
         _sample_whole(loaded, prompt, sampling, as_json)
     else:
@@ -69,59 +71,59 @@ def _sample_whole(run: Any, prompt: str, sampling: Any, as_json: bool) -> None:
     from chainrule.generation import sample, stream
 
     if not as_json:
-        _print(sample(run.model, run.tokenizer, prompt, sampling), prompt, run, as_json)
+        _print_texts(sample(run.model, run.tokenizer, prompt, sampling), prompt)
         return
-    from chainrule.cli.output import print_json
-
     rows: dict[int, list[Any]] = {}
     for token in stream(run.model, run.tokenizer, prompt, sampling):
         rows.setdefault(token.sample, []).append(token)
-    name = run.tokenizer.token_text
-    print_json(
+    samples = [
         {
-            "run": str(run.path),
-            "prompt": prompt,
-            "seed": sampling.seed,
-            "samples": [
-                {
-                    "text": "".join(token.text for token in tokens),
-                    "finish_reason": tokens[-1].finish_reason,
-                    "tokens": [
-                        {"id": token.id, "token": name(token.id), "log_probability": token.log_probability}
-                        | (
-                            {
-                                "alternatives": [
-                                    {"id": id, "token": name(id), "log_probability": p} for id, p in token.alternatives
-                                ]
-                            }
-                            if token.alternatives
-                            else {}
-                        )
-                        for token in tokens
-                    ],
-                }
-                for _, tokens in sorted(rows.items())
+            "text": "".join(token.text for token in tokens),
+            "finish_reason": tokens[-1].finish_reason,
+            "tokens": [_describe(token, run.tokenizer) for token in tokens],
+        }
+        for _, tokens in sorted(rows.items())
+    ]
+    _print_json(run, prompt, samples, seed=sampling.seed)
+
+
+def _describe(token: Any, tokenizer: Any) -> dict[str, Any]:
+    def named(id: int, log_probability: float) -> dict[str, Any]:
+        return {"id": id, "token": tokenizer.token_text(id), "log_probability": log_probability}
+
+    others = {"alternatives": [named(*other) for other in token.alternatives]} if token.alternatives else {}
+    return named(token.id, token.log_probability) | others
+
+
+def _search(run: Any, prompt: str, beam: Any, as_json: bool) -> None:
+    from chainrule.generation import beam_search
+
+    found = beam_search(run.model, run.tokenizer, prompt, beam)
+    if not as_json:
+        _print_texts(found, prompt)
+        return
+    samples = [
+        {
+            "text": each.text,
+            "finish_reason": each.finish_reason,
+            "score": each.score,
+            "tokens": [
+                {"id": id, "token": run.tokenizer.token_text(id), "log_probability": log_probability}
+                for id, log_probability in zip(each.ids, each.log_probabilities, strict=True)
             ],
         }
-    )
+        for each in found
+    ]
+    _print_json(run, prompt, samples)
 
 
-def _print(generations: list[Any], prompt: str, run: Any, as_json: bool) -> None:
-    if as_json:
-        from chainrule.cli.output import print_json
+def _print_json(run: Any, prompt: str, samples: list[Any], **more: Any) -> None:
+    from chainrule.cli.output import print_json
 
-        found = [
-            {
-                "text": g.text,
-                "finish_reason": g.finish_reason,
-                "score": g.score,
-                "ids": list(g.ids),
-                "log_probabilities": list(g.log_probabilities),
-            }
-            for g in generations
-        ]
-        print_json({"run": str(run.path), "prompt": prompt, "samples": found})
-        return
+    print_json({"run": str(run.path), "prompt": prompt, **more, "samples": samples})
+
+
+def _print_texts(generations: list[Any], prompt: str) -> None:
     for i, generation in enumerate(generations):
         if i:
             print("-" * 20)

@@ -112,22 +112,14 @@ def _report(run: Any, as_json: bool) -> None:
             {"run": str(run.path), **{k: v for k, v in metrics.items() if k != "event"}, "config": run.config}
         )
         return
-    data, measured = run.config["data"]["text"], metrics["validation"]
-    train = data["train"]
+    config, measured = run.config, metrics["validation"]
+    train, tokenizer = config["data"]["text"]["train"], config["tokenizer"]
+    unit, text_size = config["data"]["unit"], output.size(train["bytes"])
+    settings = ", ".join(f"{name} {value}" for name, value in config["model"].items() if value not in ((), []))
     rows = [
-        (
-            "text",
-            f"{train['documents']:,} documents ({run.config['data']['unit']}), {output.size(train['bytes'])}, sha256 {train['hash'][:12]}",
-        ),
-        (
-            "tokens",
-            f"{train['tokens']:,} ({run.config['tokenizer']['kind']}, vocabulary {run.config['tokenizer']['vocabulary_size']:,})",
-        ),
-        (
-            "model",
-            f"{run.architecture}: "
-            + ", ".join(f"{k} {v}" for k, v in run.config["model"].items() if v not in ((), [])),
-        ),
+        ("text", f"{train['documents']:,} documents ({unit}), {text_size}, sha256 {train['hash'][:12]}"),
+        ("tokens", f"{train['tokens']:,} ({tokenizer['kind']}, vocabulary {tokenizer['vocabulary_size']:,})"),
+        ("model", f"{run.architecture}: {settings}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
@@ -146,7 +138,8 @@ def describe_validation(measured: dict[str, Any] | None) -> str:
     if measured is None:
         return "none was kept aside"
     where = f"on {measured['documents']:,} documents, {measured['tokens']:,} tokens"
-    if measured["impossible_tokens"]:
-        return f"{measured['impossible_tokens']:,} tokens are impossible for this model, so its perplexity is infinite ({where})"
+    impossible = measured["impossible_tokens"]
+    if impossible:
+        return f"perplexity infinite: {impossible:,} tokens have probability zero under this model ({where})"
     bits = "" if measured["bits_per_byte"] is None else f"{number(measured['bits_per_byte'], 4)} bits per byte, "
     return f"{bits}perplexity {number(measured['perplexity'])} per token ({where})"

@@ -30,9 +30,7 @@ def is_builtin(name: str) -> bool:
 def size(name: str) -> int:
     """The bytes of a built-in corpus; an unknown name is refused here."""
     if name not in NAMES:
-        raise UserError(
-            f"'{name}' is not built in{did_you_mean(name, NAMES)} (there are {' and '.join(NAMES)})"
-        )
+        raise UserError(f"'{name}' is not built in{did_you_mean(name, NAMES)} (there are {' and '.join(NAMES)})")
     if name == "builtin:python-docs":
         return sum(len(text.encode()) for text in _topics().values())
     return sum(path.stat().st_size for path in _library_files())

@@ -30,8 +30,7 @@ def check_encoding(encoding: str) -> None:
         known = {"auto", "latin-1", "utf-8", "utf-16", "utf-32", *aliases, *aliases.values()}
         hint = did_you_mean(encoding, sorted(known)) or ";"
         raise UserError(
-            f"encoding '{encoding}' is not known{hint} "
-            "pass auto or a codec of Python such as latin-1 or cp1252"
+            f"encoding '{encoding}' is not known{hint} pass auto or a codec of Python such as latin-1 or cp1252"
         ) from error
 
 

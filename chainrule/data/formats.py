@@ -130,9 +130,7 @@ def _gather(name: str, texts: list[bytes], numbers: list[int], unit: str) -> Doc
         return Documents(buffer, starts, ends, record_numbers, name, 0)
     documents = cut(buffer, unit, name)
     record = np.searchsorted(starts, documents.starts, side="right") - 1
-    return Documents(
-        buffer, documents.starts, documents.ends, record_numbers[record], name, documents.separator_bytes
-    )
+    return Documents(buffer, documents.starts, documents.ends, record_numbers[record], name, documents.separator_bytes)
 
 
 def _encode(where: str, text: str) -> bytes:

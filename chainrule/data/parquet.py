@@ -11,9 +11,7 @@ from chainrule.errors import UserError
 ROWS_AT_ONCE = 1024
 
 
-def read_parquet(
-    name: str, file: BinaryIO, field: str, size: int, meter: Meter, tally: Tally
-) -> Iterator[Record]:
+def read_parquet(name: str, file: BinaryIO, field: str, size: int, meter: Meter, tally: Tally) -> Iterator[Record]:
     """The rows of one string column; nulls are skipped and counted. `size` is the file's, for the meter."""
     arrow, parquet = _import_pyarrow(name)
     try:
@@ -46,9 +44,5 @@ def _import_pyarrow(name: str) -> tuple[Any, Any]:
 
 def _check_type(arrow: Any, name: str, column: Any) -> None:
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
-    if not (
-        arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)
-    ):
-        raise UserError(
-            f"'{name}' has {column.type} in column '{column.name}', not strings; choose with --field"
-        )
+    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)):
+        raise UserError(f"'{name}' has {column.type} in column '{column.name}', not strings; choose with --field")

@@ -44,8 +44,7 @@ def read_csv(name: str, chunks: Iterable[bytes], field: str, delimiter: str) -> 
             line = rows.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"{name}:{line} is not a sound row ({error}); "
-            "put quotes around a field and double those inside it"
+            f"{name}:{line} is not a sound row ({error}); put quotes around a field and double those inside it"
         ) from error
 
 
@@ -60,9 +59,7 @@ def choose_column(name: str, columns: list[str], field: str) -> int:
 
 def missing(field: str, found: list[str]) -> str:
     """The end of the sentence for a field or column that is not there."""
-    shown = ", ".join(f"'{known}'" for known in found[:NAMES_SHOWN]) + (
-        ", ..." if len(found) > NAMES_SHOWN else ""
-    )
+    shown = ", ".join(f"'{known}'" for known in found[:NAMES_SHOWN]) + (", ..." if len(found) > NAMES_SHOWN else "")
     hint = did_you_mean(field, found) or ";"
     return f"'{field}'{hint} found {shown or 'none'} (choose with --field)"
 

@@ -62,7 +62,7 @@ class ShardWriter:
 
     def _open(self) -> None:
         stem = f"{self.name}-{len(self.part.shards):05d}"
-        self._file = open(self.folder / f"{stem}.bin", "wb")  # noqa: SIM115: closed in close()
+        self._file = open(self.folder / f"{stem}.bin", "wb")  # noqa: SIM115
         self._file.write(np.array([self.eos], self.dtype).tobytes())
         self._stem, self._size = stem, 1
         self._documents: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []

@@ -62,9 +62,7 @@ def _paths_behind(name: str) -> list[str]:
 def _paths_in_folder(folder: str) -> list[str]:
     paths = list(_files_under(folder, ()))
     if not paths:
-        raise UserError(
-            f"folder '{folder}' holds no text files; the endings looked for are {describe_endings()}"
-        )
+        raise UserError(f"folder '{folder}' holds no text files; the endings looked for are {describe_endings()}")
     return paths
 
 
@@ -78,8 +76,7 @@ def _paths_matching(pattern: str) -> list[str]:
         paths.update(_files_under(folder, ()))
     if not paths:
         raise UserError(
-            f"'{pattern}' matches only folders without text files; "
-            f"the endings looked for are {describe_endings()}"
+            f"'{pattern}' matches only folders without text files; the endings looked for are {describe_endings()}"
         )
     return sorted(paths)
 
@@ -89,8 +86,7 @@ def _files_under(folder: str, above: tuple[object, ...]) -> Iterator[str]:
     here = _identity(folder)
     if here in above:
         raise UserError(
-            f"folder '{folder}' leads back to a folder above it; "
-            "remove that link or name the files one by one"
+            f"folder '{folder}' leads back to a folder above it; remove that link or name the files one by one"
         )
     try:
         names = sorted(os.listdir(folder))

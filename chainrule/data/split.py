@@ -28,7 +28,7 @@ class Splitting:
 
 
 @kernel
-def _hash_documents(buffer, starts, ends, seed, out):  # type: ignore[no-untyped-def]
+def _hash_documents(buffer, starts, ends, seed, out):
     """FNV-1a with a strong finish: cheap, and only has to scatter documents evenly."""
     for document in range(len(starts)):
         value = np.uint64(0xCBF29CE484222325) ^ (seed * np.uint64(0x9E3779B97F4A7C15))

@@ -79,9 +79,7 @@ def _gunzip(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
     except EOFError as error:
         raise UserError(f"'{name}' is cut short: its gzip data has no end; copy it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(
-            f"'{name}' is not sound gzip data ({error}); pack it again or drop the .gz"
-        ) from error
+        raise UserError(f"'{name}' is not sound gzip data ({error}); pack it again or drop the .gz") from error
 
 
 def _unzstd(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
@@ -97,14 +95,12 @@ def _unzstd(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
                 yield bytes(pending)
                 pending.clear()
     except zstandard.ZstdError as error:
-        raise UserError(
-            f"'{name}' is not sound zstd data ({error}); pack it again or drop the .zst"
-        ) from error
+        raise UserError(f"'{name}' is not sound zstd data ({error}); pack it again or drop the .zst") from error
     if pending:
         yield bytes(pending)
 
 
-def _zstd_pieces(file: MeteredFile, name: str, decompressor) -> Iterator[bytes]:  # type: ignore[no-untyped-def]
+def _zstd_pieces(file: MeteredFile, name: str, decompressor) -> Iterator[bytes]:
     # The streaming reader of zstandard takes a cut-off file for a whole one; its frame object knows better.
     frame = None
     while packed := file.read(PACKED_BYTES):

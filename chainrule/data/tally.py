@@ -16,10 +16,7 @@ class Tally:
 
     def notes(self, name: str) -> list[str]:
         """One sentence per kind: "poems.txt: 120 CRLF line ends read as LF"."""
-        return [
-            f"{name}: {count} {kind.format(s='' if count == 1 else 's')}"
-            for kind, count in self.counts.items()
-        ]
+        return [f"{name}: {count} {kind.format(s='' if count == 1 else 's')}" for kind, count in self.counts.items()]
 
 
 def line_feeds_only(text: str, tally: Tally) -> str:

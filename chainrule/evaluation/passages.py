@@ -40,7 +40,7 @@ def worst_passages(
 
 
 def _windows(bits: np.ndarray, ends: np.ndarray, length: int, count: int) -> list[tuple[int, float, int]]:
-    """(start, mean bits, size) of the hardest windows that do not overlap; a document shorter than `length` is one window."""
+    """(start, mean bits, size) of the hardest windows that do not overlap; a short document is one window."""
     total = np.concatenate([[0.0], np.cumsum(bits)])
     starts = np.concatenate([[0], ends[:-1]])
     document = np.repeat(np.arange(len(ends)), ends - starts)

@@ -39,7 +39,7 @@ class Scores:
         return len(self.tokens)
 
     def summary(self) -> dict[str, Any]:
-        """The figures of the whole text. Infinite where anything in it is impossible; then `possible_*` leave that out."""
+        """The figures of the whole text: infinite where anything in it is impossible."""
         documents = len(self)
         tokens, unknown = int(self.tokens.sum()), int(self.unknown.sum())
         nats, eos = float(self.nats.sum()), float(self.eos_nats.sum())

@@ -1,4 +1,4 @@
-"""Is the difference real? Paired bootstrap over documents (Koehn, 2004): resample the text, compare both models on it."""
+"""Is the difference real? Paired bootstrap over documents (Koehn, 2004): compare both models on resampled text."""
 
 from dataclasses import dataclass
 

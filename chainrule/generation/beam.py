@@ -47,18 +47,14 @@ class Beam:
         return max(self.score(log_probability, length + 1), self.score(log_probability, longest))
 
 
-def beam_search(
-    model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, condition: Any = None
-) -> list[Generation]:
+def beam_search(model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, condition: Any = None) -> list[Generation]:
     """The best texts found, best first."""
     ids = prompt_ids(model, tokenizer, prompt, beam.truncate)
     search = _Search(Decoder(model, ids, condition), tokenizer, beam)
     while search.is_going_on():
         search.advance()
     if not search.kept:
-        raise UserError(
-            "this model gives every continuation probability zero; use a smoothed model or another prompt"
-        )
+        raise UserError("this model gives every continuation probability zero; use a smoothed model or another prompt")
     return search.kept
 
 

@@ -46,9 +46,7 @@ def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np
     return spread
 
 
-def candidates(
-    logits: np.ndarray, seen: np.ndarray, settings: Filters
-) -> tuple[np.ndarray | None, np.ndarray]:
+def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray | None, np.ndarray]:
     """The ids still in play, None for the whole vocabulary, and their filtered logits: (batch, candidates).
 
     Top-k comes before the filters that need probabilities, so these only see k tokens.

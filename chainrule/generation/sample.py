@@ -108,9 +108,7 @@ def stream(
     return _stream(model, tokenizer, ids, sampling.seeded(), condition)
 
 
-def _stream(
-    model: Steps, tokenizer: Tokenizer, ids: np.ndarray, sampling: Sampling, condition: Any
-) -> Iterator[Token]:
+def _stream(model: Steps, tokenizer: Tokenizer, ids: np.ndarray, sampling: Sampling, condition: Any) -> Iterator[Token]:
     decoder = Decoder(model, ids, condition)
     decoder.select(np.zeros(sampling.samples, np.int64))
     rows = [_Row(tokenizer, sampling, sampling.first_sample + index) for index in range(sampling.samples)]
@@ -147,9 +145,7 @@ def _tokens(logits: np.ndarray, chosen: np.ndarray, alternatives: int, rows: lis
         yield row.take(int(token), float(log_probability), beside)
 
 
-def _alternatives(
-    logits: np.ndarray, normalizers: np.ndarray, count: int
-) -> list[tuple[tuple[int, float], ...]]:
+def _alternatives(logits: np.ndarray, normalizers: np.ndarray, count: int) -> list[tuple[tuple[int, float], ...]]:
     """The `count` most likely tokens of each row with their log-probabilities, most likely first."""
     if count == 0:
         return [()] * len(logits)
@@ -157,9 +153,7 @@ def _alternatives(
     values = np.take_along_axis(logits, ids, -1) - normalizers[:, None]
     order = np.argsort(-values, axis=-1, kind="stable")
     ids, values = np.take_along_axis(ids, order, -1), np.take_along_axis(values, order, -1)
-    return [
-        tuple(zip(row.tolist(), found.tolist(), strict=True)) for row, found in zip(ids, values, strict=True)
-    ]
+    return [tuple(zip(row.tolist(), found.tolist(), strict=True)) for row, found in zip(ids, values, strict=True)]
 
 
 class _Row:

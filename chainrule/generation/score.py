@@ -10,9 +10,7 @@ from chainrule.generation.decoder import step, to_numpy
 from chainrule.models.base import Steps, log_softmax
 
 
-def log_probabilities(
-    model: Steps, ids: Sequence[int] | np.ndarray, eos: int, condition: Any = None
-) -> np.ndarray:
+def log_probabilities(model: Steps, ids: Sequence[int] | np.ndarray, eos: int, condition: Any = None) -> np.ndarray:
     """log p of each token of one document and of the eos that ends it, in nats: (len(ids) + 1,)."""
     document = np.concatenate([[eos], np.asarray(ids, np.int64), [eos]]).astype(np.int64)
     inputs, targets = document[:-1], document[1:]
@@ -21,4 +19,3 @@ def log_probabilities(
         raise UserError(f"the text has {len(inputs)} tokens but this model reads {reads}; score it in parts")
     logits, _ = step(model, inputs[None], model.start(1, condition))
     return log_softmax(to_numpy(logits)[0])[np.arange(len(targets)), targets]
-

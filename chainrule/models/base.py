@@ -5,6 +5,7 @@ for models that learn by gradient. Everything else, from loss to beam search, re
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -85,7 +86,7 @@ def cross_entropy(logits: Array, targets: Array) -> Loss:
 def document_slices(stream: np.ndarray, eos: int) -> list[slice]:
     """The documents of a stream eos d1 eos d2 ... eos, each with the eos before and after it."""
     edges = np.flatnonzero(stream == eos).tolist()
-    return [slice(start, end + 1) for start, end in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(start, end + 1) for start, end in pairwise(edges)]
 
 
 class LanguageModel:
@@ -93,6 +94,7 @@ class LanguageModel:
 
     vocabulary_size: int
     eos: int
+    is_normalised = True  # whether the logits are log-probabilities up to a constant that softmax removes
 
     def start(self, batch_size: int, condition: Any = None) -> State:
         raise NotImplementedError
@@ -100,13 +102,25 @@ class LanguageModel:
     def step(self, tokens: Array, state: State) -> tuple[Array, State]:
         raise NotImplementedError
 
+    @property
+    def num_parameters(self) -> int:
+        raise NotImplementedError
+
+    def describe(self) -> dict[str, Any]:
+        """What a person may want to know of this model beyond its settings."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """What a person must know of how it was made: fallbacks, parts left out."""
+        return []
+
     def loss(self, batch: Batch) -> Loss:
         state = self.start(len(batch.inputs), batch.condition)
         logits, _ = self.step(batch.inputs, state)
         return cross_entropy(logits, batch.targets)
 
     def score(self, stream: np.ndarray) -> np.ndarray:
-        """log p, in nats, of every token after the first of a stream eos d1 eos d2 ... eos, each document from its start."""
+        """log p in nats of every token after the first of a stream eos d1 eos d2 ... eos."""
         scores = np.empty(max(len(stream) - 1, 0), np.float32)
         for document in document_slices(stream, self.eos):
             tokens = np.asarray(stream[document], np.int64)

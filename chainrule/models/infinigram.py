@@ -1,4 +1,4 @@
-"""The infinity-gram: relative frequency after the longest context that occurs anywhere in the corpus (Liu et al., 2024).
+"""The infinity-gram: relative frequency after the longest context found anywhere in the corpus (Liu et al., 2024).
 
 Nothing is smoothed: a word never seen after that context is impossible. It is the corpus itself, asked by suffix array.
 """
@@ -33,7 +33,7 @@ DEFAULT_TOKENIZER = "words"
 
 
 @kernel
-def _distributions(contexts, ids, suffixes, eos, counts):  # type: ignore[no-untyped-def]
+def _distributions(contexts, ids, suffixes, eos, counts):
     for i in range(len(contexts)):
         length, first, last = find_longest(ids, suffixes, contexts[i], eos)
         counts[i, :] = 0
@@ -41,7 +41,7 @@ def _distributions(contexts, ids, suffixes, eos, counts):  # type: ignore[no-unt
 
 
 @kernel
-def _score(stream, start, stop, context_length, ids, suffixes, eos, scores):  # type: ignore[no-untyped-def]
+def _score(stream, start, stop, context_length, ids, suffixes, eos, scores):
     """log of how often each token followed its longest context, over how often that context occurred."""
     words = np.empty(context_length + 1, np.int64)
     for i in range(start + 1, stop + 1):
@@ -68,8 +68,6 @@ def _score(stream, start, stop, context_length, ids, suffixes, eos, scores):  # 
 
 
 class Model(LanguageModel):
-    is_normalised = True
-
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
         self.ids: np.ndarray
@@ -117,9 +115,6 @@ class Model(LanguageModel):
     @property
     def num_parameters(self) -> int:
         return len(self.ids)
-
-    def notes(self) -> list[str]:
-        return []
 
     def describe(self) -> dict[str, Any]:
         return {"tokens in the corpus": len(self.ids) - 1}

@@ -78,6 +78,10 @@ class Model(LanguageModel):
 
     def smooth(self, trie: Trie, held_out: np.ndarray | None = None) -> "Model":
         config = self.config
+        if config.smoothing == IMPORTED:
+            raise UserError(
+                f"'{IMPORTED}' is for models read from a file; to train, choose one of {', '.join(METHODS)}"
+            )
         smoothing = Smoothing(k=config.k, thresholds=config.prune)
         held_out = None if held_out is None else np.ascontiguousarray(held_out, np.uint32)
         estimates = METHODS[config.smoothing](trie, smoothing, held_out)
@@ -131,7 +135,7 @@ class Model(LanguageModel):
         return sum(self.trie.sizes) + sum(self.trie.sizes[:-1])
 
     @property
-    def is_normalised(self) -> bool:
+    def is_normalised(self) -> bool:  # type: ignore[override]
         return self.estimates.is_normalised
 
     def notes(self) -> list[str]:

@@ -16,7 +16,7 @@ MAX_TOKENS = 1 << 31  # positions are 32-bit; larger corpora are counted in part
 
 
 @kernel
-def _digit(ids, position, offset, eos):  # type: ignore[no-untyped-def]
+def _digit(ids, position, offset, eos):
     """1 + the word at `offset` in the window from `position`, or 0 where the window has ended."""
     if position + offset >= len(ids):
         return 0
@@ -27,13 +27,13 @@ def _digit(ids, position, offset, eos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _histogram(ids, order, start, stop, offset, eos, counts):  # type: ignore[no-untyped-def]
+def _histogram(ids, order, start, stop, offset, eos, counts):
     for i in range(start, stop):
         counts[_digit(ids, np.int64(order[i]), offset, eos)] += 1
 
 
 @kernel
-def _scatter(ids, order, start, stop, offset, eos, places, target):  # type: ignore[no-untyped-def]
+def _scatter(ids, order, start, stop, offset, eos, places, target):
     for i in range(start, stop):
         digit = _digit(ids, np.int64(order[i]), offset, eos)
         target[places[digit]] = order[i]
@@ -71,7 +71,7 @@ def sort_windows(
 
 
 @kernel
-def _compare_neighbours(ids, windows, start, stop, order, eos, shared, depth):  # type: ignore[no-untyped-def]
+def _compare_neighbours(ids, windows, start, stop, order, eos, shared, depth):
     """shared[i]: how many first words window i has in common with the one before; depth[i]: how many it has."""
     for i in range(start, stop):
         position = np.int64(windows[i])
@@ -93,17 +93,17 @@ def _compare_neighbours(ids, windows, start, stop, order, eos, shared, depth):  
 
 
 @kernel
-def _level_sizes(shared, depth, sizes):  # type: ignore[no-untyped-def]
+def _level_sizes(shared, depth, sizes):
     for i in range(len(shared)):
         for k in range(shared[i] + 1, depth[i] + 1):
             sizes[k] += 1
 
 
 @kernel
-def _read_off(ids, windows, shared, depth, order, next_node, word, first_child, count):  # type: ignore[no-untyped-def]
+def _read_off(ids, windows, shared, depth, order, next_node, word, first_child, count):
     """One pass over sorted windows: a window opens a new n-gram of every order beyond what it shares."""
     current = np.zeros(order + 1, np.int64)
-    last_word = -1
+    last_word = np.int64(-1)
     for i in range(len(windows)):
         position = np.int64(windows[i])
         for k in range(shared[i] + 1, depth[i] + 1):
@@ -129,7 +129,7 @@ def count_ngrams(
     ids: np.ndarray, order: int, vocabulary_size: int, eos: int, advance: Advance = lambda tokens: None
 ) -> Trie:
     """Every n-gram of orders 1 to `order` in a stream that starts and ends with eos; `advance` hears of tokens done."""
-    assert len(ids) >= 1 and ids[0] == eos and ids[-1] == eos, "a stream starts and ends with eos"
+    assert ids[0] == ids[-1] == eos, "a stream starts and ends with eos"
     assert len(ids) < MAX_TOKENS
     windows = sort_windows(ids, order, vocabulary_size, eos, advance)
     shared = np.empty(len(windows), np.uint8)

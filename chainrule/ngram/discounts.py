@@ -54,7 +54,7 @@ def single(counts: np.ndarray, order: int, why: str = "") -> Discounts:
 
 
 def good_turing(counts: np.ndarray, order: int, largest: int = 5) -> tuple[np.ndarray, str]:
-    """Katz's ratios d_r for r = 0 ... largest: d_r = (r*/r - A) / (1 - A), A = (k + 1) n_{k+1} / n_1; 1 where undefined."""
+    """Katz's ratios for r = 0 ... largest: d_r = (r*/r - A) / (1 - A) with A = (largest + 1) n_{largest+1} / n_1."""
     n = counts_of_counts(counts, largest + 1)
     ratios = np.ones(largest + 1)
     common = (largest + 1) * n[largest + 1] / n[1] if n[1] else 1.0
@@ -64,6 +64,6 @@ def good_turing(counts: np.ndarray, order: int, largest: int = 5) -> tuple[np.nd
     if common < 1 and all(0 < ratio <= 1 for ratio in ratios[1:]):
         return ratios, ""
     d = single(counts, order)
-    r = np.arange(1, largest + 1)
-    ratios[1:] = (r - np.minimum(d.table()[np.minimum(r, 3)], r)) / r
+    small = np.arange(1, largest + 1)
+    ratios[1:] = (small - np.minimum(d.table()[np.minimum(small, 3)], small)) / small
     return ratios, f"order {order}: Good-Turing discounts cannot be estimated; used absolute discounts of {d.one:.3f}"

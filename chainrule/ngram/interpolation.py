@@ -9,7 +9,9 @@ from chainrule.kernels import kernel
 from chainrule.ngram.trie import Trie, context_totals, find_child
 
 BUCKETS = 24
-ITERATIONS = 30
+MOST_ROUNDS = 300
+CLOSE_ENOUGH = 1e-4  # when no weight moves further in a round
+PRIOR_TOKENS = 0.1  # how much the rule counts where there is evidence
 
 
 def bucket(total: np.ndarray) -> np.ndarray:
@@ -18,8 +20,8 @@ def bucket(total: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _gather(ids, word, first_child, count, followed, order, eos, frequency, tokens):  # type: ignore[no-untyped-def]
-    """For each token and each order: its relative frequency after that context, and how often the context was followed."""
+def _gather(ids, word, first_child, count, followed, order, eos, frequency, tokens):
+    """For each token and order: its relative frequency after that context, and how often the context was followed."""
     contexts = np.zeros(order, np.int64)  # contexts[k]: the node of the k words before, or -1
     for i in range(1, len(ids)):
         contexts[0] = 0
@@ -51,29 +53,41 @@ def _gather(ids, word, first_child, count, followed, order, eos, frequency, toke
                 break
 
 
-def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, str]:
-    """Weights (order, BUCKETS) of the relative frequency against all shorter contexts, and a note on their origin."""
-    if held_out is None or len(held_out) < 2:
-        # A context seen C times is trusted C / (C + 1): sensible without data to fit on.
-        seen = 2.0 ** np.arange(BUCKETS)
-        return np.tile(
-            seen / (seen + 1), (trie.order, 1)
-        ), "interpolation weights set by rule: there is no held-out text to fit them on"
+def weights_by_rule(order: int) -> np.ndarray:
+    """A context seen C times is trusted C / (C + 1): sensible without text to fit on."""
+    seen = 2.0 ** np.arange(BUCKETS)
+    return np.tile(seen / (seen + 1), (order, 1))
+
+
+def gather(trie: Trie, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per held-out token and context length: relative frequency after it, how often it was followed (0: never seen)."""
     frequency = np.zeros((len(held_out) - 1, trie.order))
     tokens = np.zeros((len(held_out) - 1, trie.order), np.int64)
     followed = np.concatenate([context_totals(trie, trie.count, k)[0] for k in range(trie.order)])
     _gather(held_out, trie.word, trie.first_child, trie.count, followed, trie.order, trie.eos, frequency, tokens)
+    return frequency, tokens
+
+
+def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, str]:
+    """Weights (order, BUCKETS) of the relative frequency against all shorter contexts, and a note on their origin."""
+    if held_out is None or len(held_out) < 2:
+        note = "interpolation weights set by rule: there is no held-out text to fit them on"
+        return weights_by_rule(trie.order), note
+    frequency, tokens = gather(trie, held_out)
     pools = bucket(tokens)
-    weights = np.full((trie.order, BUCKETS), 0.5)
-    for _ in range(ITERATIONS):
+    weights = weights_by_rule(trie.order)
+    for _ in range(MOST_ROUNDS):
+        previous = weights
         weights = _expectation_maximisation(weights, frequency, tokens > 0, pools, trie.vocabulary_size)
+        if np.abs(weights - previous).max() < CLOSE_ENOUGH:
+            break
     return weights, f"interpolation weights fitted on {len(held_out) - 1:,} held-out tokens"
 
 
 def _expectation_maximisation(
     weights: np.ndarray, frequency: np.ndarray, is_seen: np.ndarray, pools: np.ndarray, vocabulary_size: int
 ) -> np.ndarray:
-    """One round. The chain is p_k = lambda_k f_k + (1 - lambda_k) p_{k-1}; each token tells how much f_k explained of p_k."""
+    """One round for the chain p_k = lambda_k f_k + (1 - lambda_k) p_{k-1}: how much of each p_k did f_k explain?"""
     order = frequency.shape[1]
     below = np.full(len(frequency), 1.0 / vocabulary_size)
     parts, chain = [], []
@@ -83,14 +97,14 @@ def _expectation_maximisation(
         parts.append(below)
         below = weight * frequency[:, k] + (1 - weight) * below
     reach = np.ones(len(frequency))  # probability that the token was left to this order by all longer ones
-    updated = weights.copy()
+    updated, prior = weights.copy(), weights_by_rule(order)
     for k in range(order - 1, -1, -1):
         own = chain[k] * frequency[:, k]
         explained = own / (own + (1 - chain[k]) * parts[k])
         seen = is_seen[:, k]
         asked = np.bincount(pools[seen, k], reach[seen], BUCKETS)
         used = np.bincount(pools[seen, k], (reach * explained)[seen], BUCKETS)
-        # One imagined success and failure keep weights inside (0, 1), so nothing seen or unseen becomes impossible.
-        updated[k] = (used + 0.5) / (asked + 1.0)
+        # A little of the rule keeps weights inside (0, 1), so nothing seen or unseen becomes impossible.
+        updated[k] = (used + PRIOR_TOKENS * prior[k]) / (asked + PRIOR_TOKENS)
         reach = reach * np.where(seen, 1 - explained, 1.0)
     return updated

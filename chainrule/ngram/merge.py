@@ -12,8 +12,8 @@ def _merge_children(
     left_word, left_first, left_count, left_parent,
     right_word, right_first, right_count, right_parent,
     sign, out_first, base, left_node, right_node, out_word, out_count,
-):  # type: ignore[no-untyped-def]  # fmt: skip
-    """Children of every merged parent in word order; returns how many there are, or -1 - i where a count would be negative."""
+):  # fmt: skip
+    """Children of every merged parent in word order; returns how many, or below zero where a count would be."""
     size = 0
     for parent in range(len(left_parent)):
         out_first[parent] = base + size

@@ -12,7 +12,7 @@ from chainrule.ngram.trie import Trie, find_child
 
 
 @kernel
-def _advance(word, first_child, suffix, log_probability, backoff, top, state, token):  # type: ignore[no-untyped-def]
+def _advance(word, first_child, suffix, log_probability, backoff, top, state, token):
     """(log p(token | state), the n-gram that matched, the next state)."""
     score = 0.0
     child = find_child(word, first_child, state, token)
@@ -25,8 +25,8 @@ def _advance(word, first_child, suffix, log_probability, backoff, top, state, to
 
 
 @kernel
-def _score(ids, start, stop, word, first_child, suffix, log_probability, backoff, level_starts, eos, scores, matched):  # type: ignore[no-untyped-def]
-    """Scores of ids[start + 1 : stop + 1]; the stream before start is read back to the document's start or the order."""
+def _score(ids, start, stop, word, first_child, suffix, log_probability, backoff, level_starts, eos, scores, matched):
+    """Scores of ids[start + 1 : stop + 1]; before start, only what those can depend on is read."""
     order = len(level_starts) - 2
     top = level_starts[order]
     state = np.int64(0)
@@ -49,7 +49,7 @@ def _score(ids, start, stop, word, first_child, suffix, log_probability, backoff
 
 
 def score_stream(trie: Trie, estimates: Estimates, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For every token after the first of a stream eos d1 eos d2 ... eos: log p(token | before), and the n-gram length found."""
+    """For every token after the first of a stream eos d1 eos ... eos: log p, and the length of the n-gram found."""
     scores = np.empty(max(len(ids) - 1, 0), np.float32)
     matched = np.empty(len(scores), np.uint8)
     fixed = (
@@ -66,7 +66,7 @@ def score_stream(trie: Trie, estimates: Estimates, ids: np.ndarray) -> tuple[np.
 
 
 @kernel
-def context_node(words, word, first_child, top, eos):  # type: ignore[no-untyped-def]
+def context_node(words, word, first_child, top, eos):
     """The longest end of `words` that is a context in the trie; nothing before a document's start or a -1 counts."""
     begin = len(words)
     while begin > 0 and words[begin - 1] >= 0:
@@ -86,7 +86,7 @@ def context_node(words, word, first_child, top, eos):  # type: ignore[no-untyped
 
 
 @kernel
-def _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out):  # type: ignore[no-untyped-def]
+def _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out):
     """log p(. | node) for the whole vocabulary: from the shortest context up, longer ones overwrite what they saw."""
     chain = np.empty(256, np.int64)
     weights = np.empty(
@@ -110,7 +110,7 @@ def _distribution(node, word, first_child, suffix, log_probability, backoff, voc
 
 
 @kernel
-def _distributions(contexts, word, first_child, suffix, log_probability, backoff, top, eos, vocabulary_size, out):  # type: ignore[no-untyped-def]
+def _distributions(contexts, word, first_child, suffix, log_probability, backoff, top, eos, vocabulary_size, out):
     for i in range(len(contexts)):
         node = context_node(contexts[i], word, first_child, top, eos)
         _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out[i])

@@ -46,8 +46,8 @@ class Smoothing:
 @kernel
 def _interpolate(
     first_child, suffix, count, seen, threshold, discount, scale, rest, first, start, stop, probability, leftover
-):  # type: ignore[no-untyped-def]
-    """The module's formula for the children of contexts start ... stop. Pruned children leave their mass to back-off."""
+):
+    """The module's formula for the children of contexts start ... stop; pruned ones leave their mass to back-off."""
     for context in range(start, stop):
         factor = scale[context - first]
         low, high = first_child[context], first_child[context + 1]
@@ -65,7 +65,7 @@ def _interpolate(
 
 
 @kernel
-def _back_off(first_child, suffix, count, seen, threshold, ratio, total, first, start, stop, probability, leftover):  # type: ignore[no-untyped-def]
+def _back_off(first_child, suffix, count, seen, threshold, ratio, total, first, start, stop, probability, leftover):
     """Katz: seen words keep a discounted share, the rest goes to unseen words in proportion to the shorter context."""
     for context in range(start, stop):
         low, high = first_child[context], first_child[context + 1]
@@ -78,6 +78,8 @@ def _back_off(first_child, suffix, count, seen, threshold, ratio, total, first, 
         tokens = total[context - first]
         if share <= 0.0:
             leftover[context] = 1.0
+            for child in range(low, high):
+                probability[child] = probability[suffix[child]]
             continue
         unseen = 1.0 - below
         if unseen <= 1e-7:  # every word was seen here: nobody to leave anything to
@@ -257,7 +259,7 @@ def katz(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estim
 
 
 def stupid_backoff(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """Relative frequency, or else 0.4 times the score after a shorter context (Brants et al., 2007). Not a distribution."""
+    """Relative frequency, or else 0.4 times the score after a shorter context (Brants et al., 2007)."""
     estimator = Estimator(trie, smoothing)
     weight = smoothing.stupid_weight
     for k in range(1, trie.order + 1):
@@ -266,7 +268,7 @@ def stupid_backoff(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None
         tokens = np.repeat(total, np.diff(trie.first_child[contexts.start : contexts.stop + 1]))
         count = trie.count[level]
         estimator.probability[level] = np.where(count > 0, count / np.maximum(tokens, 1), weight / trie.vocabulary_size)
-    estimator.leftover[:] = weight
+    estimator.leftover[:] = np.where(trie.count[: len(estimator.leftover)] > 0, weight, 1.0)
     estimator.notes.append(
         "stupid back-off gives scores, not probabilities: they do not sum to one, and have no perplexity"
     )

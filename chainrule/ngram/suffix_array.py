@@ -13,7 +13,7 @@ FIRST_WORDS = 4
 
 
 @kernel
-def _window_ranks(ids, order, words, eos, ranks):  # type: ignore[no-untyped-def]
+def _window_ranks(ids, order, words, eos, ranks):
     """Number the windows 1, 2, ... in sorted order, equal ones alike; returns how many different ones there are."""
     rank = 0
     for i in range(len(order)):
@@ -33,7 +33,7 @@ def _window_ranks(ids, order, words, eos, ranks):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _second_ranks(ids, ranks, words, eos, second):  # type: ignore[no-untyped-def]
+def _second_ranks(ids, ranks, words, eos, second):
     """The rank of the window that follows each window's first `words` words, or 0 where the document has ended."""
     end_rank = ranks[
         0
@@ -53,7 +53,7 @@ def _second_ranks(ids, ranks, words, eos, second):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _sort_by(keys, order, counts, target):  # type: ignore[no-untyped-def]
+def _sort_by(keys, order, counts, target):
     """Stable counting sort of `order` by keys[order[i]] (keys from 0 to len(counts) - 1)."""
     counts[:] = 0
     for key in keys:
@@ -70,7 +70,7 @@ def _sort_by(keys, order, counts, target):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _merge_ranks(order, ranks, second, updated):  # type: ignore[no-untyped-def]
+def _merge_ranks(order, ranks, second, updated):
     rank = 0
     for i in range(len(order)):
         position = order[i]
@@ -101,7 +101,7 @@ def build_suffix_array(ids: np.ndarray, vocabulary_size: int, eos: int) -> np.nd
 
 
 @kernel
-def _compare(ids, position, words):  # type: ignore[no-untyped-def]
+def _compare(ids, position, words):
     """Whether the text at `position` comes before (-1), starts with (0) or comes after (1) these words."""
     for k in range(len(words)):
         if position + k >= len(ids):
@@ -113,7 +113,7 @@ def _compare(ids, position, words):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_range(ids, suffixes, words):  # type: ignore[no-untyped-def]
+def find_range(ids, suffixes, words):
     """The suffixes that start with these words: [first, last) of the suffix array."""
     first, high = 0, len(suffixes)
     while first < high:
@@ -133,8 +133,8 @@ def find_range(ids, suffixes, words):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def find_longest(ids, suffixes, words, eos):  # type: ignore[no-untyped-def]
-    """The longest end of `words` (since the document began) that occurs with something after it: (length, first, last)."""
+def find_longest(ids, suffixes, words, eos):
+    """The longest end of `words`, back to the document's start, that occurs: (length, first, last)."""
     most = 0
     while most < len(words):
         word = words[len(words) - 1 - most]
@@ -155,7 +155,7 @@ def find_longest(ids, suffixes, words, eos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def count_next(ids, suffixes, length, first, last, out):  # type: ignore[no-untyped-def]
+def count_next(ids, suffixes, length, first, last, out):
     """How often each word follows: next words are sorted within the range, so jump from one to the next."""
     i = first
     while i < last:

@@ -33,7 +33,8 @@ class Trie:
     @property
     def sizes(self) -> list[int]:
         """How many different n-grams there are of each order from 1."""
-        present = int(np.count_nonzero(self.count[self.level(1)]))
+        is_counted = self.count[ROOT] > 0  # an imported model knows its n-grams, but not how often they occurred
+        present = int(np.count_nonzero(self.count[self.level(1)])) if is_counted else self.vocabulary_size
         return [present] + [int(n) for n in np.diff(self.level_starts)[2:]]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -73,7 +74,7 @@ class Trie:
 
 
 @kernel
-def find_child(word, first_child, node, wanted):  # type: ignore[no-untyped-def]
+def find_child(word, first_child, node, wanted):
     """The child of `node` whose last word is `wanted`, or -1: binary search among sorted siblings."""
     if node == 0:
         return np.int64(1) + wanted
@@ -91,11 +92,15 @@ def find_child(word, first_child, node, wanted):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _link_children(word, first_child, suffix, first, last):  # type: ignore[no-untyped-def]
+def _link_children(word, first_child, suffix, first, last):
     """suffix(context + w) = suffix(context) + w. Both lists of children are sorted: search on from the last hit."""
     missing = 0
     for context in range(first, last):
         shorter = suffix[context]
+        if shorter == MISSING:
+            suffix[first_child[context] : first_child[context + 1]] = MISSING
+            missing += first_child[context + 1] - first_child[context]
+            continue
         low, end = np.int64(first_child[shorter]), np.int64(first_child[shorter + 1])
         for child in range(first_child[context], first_child[context + 1]):
             wanted = word[child]
@@ -136,7 +141,7 @@ def link_suffixes(trie: Trie) -> int:
 
 
 @kernel
-def _sum_children(first_child, count, first, last, total, types):  # type: ignore[no-untyped-def]
+def _sum_children(first_child, count, first, last, total, types):
     for context in range(first, last):
         tokens, distinct = 0, 0
         for child in range(first_child[context], first_child[context + 1]):

@@ -121,7 +121,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 @contextmanager
 def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
-    """A folder to fill; on leaving it is hashed, synced to disk and renamed to `path`, or removed if anything went wrong."""
+    """A folder to fill; then it is hashed, synced and renamed to `path`, or removed if anything went wrong."""
     check_free(path, overwrite)
     folder = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

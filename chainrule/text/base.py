@@ -49,9 +49,12 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
 
 
-def byte_level(data: bytes, _symbols: dict[int, str] = {b: s for s, b in byte_alphabet().items()}) -> str:
+SYMBOLS = {byte: symbol for symbol, byte in byte_alphabet().items()}
+
+
+def byte_level(data: bytes) -> str:
     """Bytes written in GPT-2's alphabet: b' the' -> 'Ġthe'."""
-    return "".join(map(_symbols.__getitem__, data))
+    return "".join(map(SYMBOLS.__getitem__, data))
 
 
 def end_with_eos(backend: tokenizers.Tokenizer) -> "Tokenizer":
@@ -119,11 +122,12 @@ class Tokenizer:
         names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
         if isinstance(self.backend.decoder, decoders.ByteLevel):
             alphabet = byte_alphabet()
-            known = [name is not None and id != self.eos for id, name in enumerate(names)]
-            return [
-                bytes(alphabet[symbol] for symbol in name) if ok and all(s in alphabet for s in name) else b""
-                for name, ok in zip(names, known, strict=True)
+            spelled = [
+                bytes(alphabet[symbol] for symbol in name) if name and all(s in alphabet for s in name) else b""
+                for name in names
             ]
+            spelled[self.eos] = b""
+            return spelled
         return [b"" if name is None or id == self.eos else name.encode() for id, name in enumerate(names)]
 
     @property

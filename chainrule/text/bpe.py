@@ -1,4 +1,4 @@
-"""Byte-pair encoding (Sennrich et al., 2016) on bytes, as in GPT-2: frequent neighbours merge until the vocabulary is full."""
+"""Byte-pair encoding (Sennrich et al., 2016) on bytes, as in GPT-2: frequent neighbours merge into one token."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -4,9 +4,9 @@ The cuts are exactly those that the tokenizer's own pre-tokenizer makes (for GPT
 expression), so a piece needs to be turned into tokens only once, however often it occurs.
 """
 
+import itertools
 import sys
 import unicodedata
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.kernels import kernel
 
 GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
-OTHER, LETTER, NUMBER, SPACE, UNASSIGNED = 0, 1, 2, 3, 4
+OTHER, LETTER, NUMBER, SPACE, UNASSIGNED, UNSEEN = 0, 1, 2, 3, 4, 5
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 END = 0  # the piece that stands for the end of a document
 
@@ -22,39 +22,30 @@ END = 0  # the piece that stands for the end of a document
 class DocumentBatch(Protocol):
     """Documents in one UTF-8 buffer: document i is buffer[starts[i]:ends[i]]."""
 
-    buffer: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
+    @property
+    def buffer(self) -> np.ndarray: ...
+    @property
+    def starts(self) -> np.ndarray: ...
+    @property
+    def ends(self) -> np.ndarray: ...
 
 
-@cache
-def character_classes(is_ascii: bool) -> np.ndarray:
-    """The class of every code point (of the first 128 only where the text is ASCII, to save start-up time)."""
-    classes = np.zeros(128 if is_ascii else sys.maxunicode + 1, np.uint8)
-    for point in range(len(classes)):
-        category = unicodedata.category(chr(point))
-        if category[0] == "L":
-            classes[point] = LETTER
-        elif category[0] == "N":
-            classes[point] = NUMBER
-        elif category == "Cn":  # newer Unicode versions may know better
-            classes[point] = UNASSIGNED
-    for space in WHITE_SPACE:
-        if ord(space) < len(classes):
-            classes[ord(space)] = SPACE
-    return classes
+def _classify(point: int) -> int:
+    category = unicodedata.category(chr(point))
+    if chr(point) in WHITE_SPACE:
+        return SPACE
+    if category == "Cn":  # newer Unicode versions may know better
+        return UNASSIGNED
+    return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
 
 
-@kernel
-def _is_ascii(buffer):  # type: ignore[no-untyped-def]
-    for byte in buffer:
-        if byte >= 0x80:
-            return False
-    return True
+# The class of every code point; those beyond ASCII are filled in when a text first has them, to save start-up time.
+CLASSES = np.full(sys.maxunicode + 1, UNSEEN, np.uint8)
+CLASSES[:128] = [_classify(point) for point in range(128)]
 
 
 @kernel
-def _code_point(buffer, i):  # type: ignore[no-untyped-def]
+def _code_point(buffer, i):
     """(code point, width in bytes) of the character at i of valid UTF-8."""
     first = np.int64(buffer[i])
     if first < 0x80:
@@ -68,7 +59,22 @@ def _code_point(buffer, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _has_class(buffer, classes, wanted):  # type: ignore[no-untyped-def]
+def _collect(buffer, classes, wanted, found):
+    """The code points of one class in a text, each once; they are marked as OTHER when found. Returns how many."""
+    size = 0
+    i = 0
+    while i < len(buffer) and size < len(found):
+        point, width = _code_point(buffer, i)
+        if classes[point] == wanted:
+            found[size] = point
+            classes[point] = OTHER
+            size += 1
+        i += width
+    return size
+
+
+@kernel
+def _has_class(buffer, classes, wanted):
     i = 0
     while i < len(buffer):
         point, width = _code_point(buffer, i)
@@ -78,13 +84,21 @@ def _has_class(buffer, classes, wanted):  # type: ignore[no-untyped-def]
     return False
 
 
+def learn_classes(buffer: np.ndarray) -> None:
+    """Look up every character of a text (valid UTF-8) that was not met before."""
+    found = np.empty(4096, np.int64)
+    while size := _collect(buffer, CLASSES, UNSEEN, found):
+        CLASSES[found[:size]] = [_classify(int(point)) for point in found[:size]]
+
+
 def has_unassigned(buffer: np.ndarray) -> bool:
     """Characters that this Python's Unicode does not know yet: leave them to the library, which may be newer."""
-    return not _is_ascii(buffer) and bool(_has_class(buffer, character_classes(False), UNASSIGNED))
+    learn_classes(buffer)
+    return bool((CLASSES == UNASSIGNED).any()) and bool(_has_class(buffer, CLASSES, UNASSIGNED))
 
 
 @kernel
-def _class_run(buffer, i, end, classes, wanted):  # type: ignore[no-untyped-def]
+def _class_run(buffer, i, end, classes, wanted):
     """Where the run of characters of one class that starts at i ends, and where its last character starts."""
     last = i
     while i < end:
@@ -97,7 +111,7 @@ def _class_run(buffer, i, end, classes, wanted):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _contraction(buffer, i, end):  # type: ignore[no-untyped-def]
+def _contraction(buffer, i, end):
     """Length of 's 't 'm 'd 're 've 'll at i, or 0."""
     if i + 1 >= end:
         return 0
@@ -112,9 +126,9 @@ def _contraction(buffer, i, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gpt2_piece(buffer, i, end, classes):  # type: ignore[no-untyped-def]
+def _gpt2_piece(buffer, i, end, classes):
     """The end of the piece at i: 's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"""
-    point, width = _code_point(buffer, i)
+    point, _ = _code_point(buffer, i)
     if point == 39:
         length = _contraction(buffer, i, end)
         if length:
@@ -131,7 +145,7 @@ def _gpt2_piece(buffer, i, end, classes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _hash(buffer, start, end):  # type: ignore[no-untyped-def]
+def _hash(buffer, start, end):
     value = np.uint64(0xCBF29CE484222325) ^ np.uint64(end - start)
     for i in range(start, end):
         value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
@@ -141,7 +155,7 @@ def _hash(buffer, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _slot(slots, hashes, offsets, arena, buffer, start, end, value):  # type: ignore[no-untyped-def]
+def _slot(slots, hashes, offsets, arena, buffer, start, end, value):
     """Where the piece is, or the empty place where it belongs (open addressing, linear probing)."""
     mask = len(slots) - 1
     slot = np.int64(value & np.uint64(mask))
@@ -159,7 +173,7 @@ def _slot(slots, hashes, offsets, arena, buffer, start, end, value):  # type: ig
 
 
 @kernel
-def _rehash(slots, hashes, size):  # type: ignore[no-untyped-def]
+def _rehash(slots, hashes, size):
     mask = len(slots) - 1
     for piece in range(1, size):
         slot = np.int64(hashes[piece] & np.uint64(mask))
@@ -169,8 +183,8 @@ def _rehash(slots, hashes, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, progress, out):  # type: ignore[no-untyped-def]
-    """Cut and number until the end, or until a table is full; progress = [document, position, pieces known, pieces out]."""
+def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, progress, out):
+    """Cut and number until the end or until a table is full; progress = [document, position, pieces known, out]."""
     document, position, size, written = progress
     while document < len(starts):
         end = ends[document]
@@ -231,11 +245,11 @@ class PieceTable:
     def cut(self, documents: DocumentBatch) -> np.ndarray:
         """The numbers of all pieces of all documents, END after each document."""
         starts, ends, buffer = documents.starts, documents.ends, documents.buffer
-        classes = character_classes(_is_ascii(buffer))
+        learn_classes(buffer)
         out = np.empty(int((ends - starts).sum()) + len(starts), np.uint32)
         progress = np.array([0, -1, self.size, 0], np.int64)
         while not _cut(
-            self.mode, buffer, starts, ends, classes,
+            self.mode, buffer, starts, ends, CLASSES,
             self._slots, self._hashes, self._offsets, self._arena, progress, out,
         ):  # fmt: skip
             self._grow(int(progress[2]), longest=int((ends - starts).max()))
@@ -256,11 +270,11 @@ class PieceTable:
         """The pieces numbered first, first + 1, ..."""
         data = self._arena[: self._offsets[self.size]].tobytes()
         edges = self._offsets[first : self.size + 1].tolist()
-        return [data[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
 @kernel
-def _output_size(pieces, lengths):  # type: ignore[no-untyped-def]
+def _output_size(pieces, lengths):
     total = 0
     for i in range(len(pieces)):
         total += lengths[pieces[i]]
@@ -268,7 +282,7 @@ def _output_size(pieces, lengths):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _expand(pieces, offsets, lengths, tokens, out):  # type: ignore[no-untyped-def]
+def _expand(pieces, offsets, lengths, tokens, out):
     written = 0
     for i in range(len(pieces)):
         start = offsets[pieces[i]]

@@ -10,6 +10,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from chainrule.text.base import (
+    EOS,
     UNKNOWN,
     Tokenizer,
     Vocabulary,
@@ -56,7 +57,8 @@ def _train_closed(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> T
     pieces, counts = count_pieces(batches, WHITESPACE)
     known = {UNKNOWN: 0}
     for word in most_frequent(pieces, counts, vocabulary.min_count or 1, vocabulary.size):
-        known.setdefault(word.decode(), len(known))
+        if word != EOS.encode():  # written out in a text, it is a word like any other, and an unknown one
+            known.setdefault(word.decode(), len(known))
     backend = tokenizers.Tokenizer(models.WordLevel(vocab=known, unk_token=UNKNOWN))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return end_with_eos(backend)

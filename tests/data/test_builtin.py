@@ -30,9 +30,7 @@ def test_the_source_is_the_standard_library_without_its_tests() -> None:
     assert len(documents) > 300
 
 
-def test_source_that_is_not_utf8_is_left_out_with_a_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_source_that_is_not_utf8_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, data in {
         "b.py": b"b = 1\n",
         "a.py": b"\xef\xbb\xbfa = 1\n",

@@ -58,9 +58,7 @@ def parquet_bytes(**columns: Any) -> bytes:
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 @given(text=TEXTS, batch_bytes=st.integers(1, 50))
 @NO_FIXTURE_CHECK
-def test_a_file_is_read_by_its_byte_order_mark(
-    tmp_path: Path, encoding: str, text: str, batch_bytes: int
-) -> None:
+def test_a_file_is_read_by_its_byte_order_mark(tmp_path: Path, encoding: str, text: str, batch_bytes: int) -> None:
     text = f"é{text}"  # no second mark, and never only whitespace
     reader = reader_of(tmp_path / "a.txt", text.encode(encoding), batch_bytes=batch_bytes)
     assert texts(reader) == [text.replace("\r\n", "\n").replace("\r", "\n")]
@@ -194,9 +192,7 @@ def test_packed_files_that_are_damaged_are_refused(tmp_path: Path) -> None:
     assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not sound gzip data (CRC")
     packed[14] ^= 255
     assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not sound gzip data (")
-    assert sentence(tmp_path / "a.txt.gz", b"plain").startswith(
-        "'a.txt.gz' is not sound gzip data (Not a gzip"
-    )
+    assert sentence(tmp_path / "a.txt.gz", b"plain").startswith("'a.txt.gz' is not sound gzip data (Not a gzip")
     assert sentence(tmp_path / "a.txt.zst", b"plain").startswith("'a.txt.zst' is not sound zstd data (")
 
 
@@ -211,9 +207,7 @@ def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
 # JSON Lines
 
 
-@given(
-    values=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20)), ascii_only=st.booleans()
-)
+@given(values=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20)), ascii_only=st.booleans())
 @NO_FIXTURE_CHECK
 def test_json_lines_give_their_texts(tmp_path: Path, values: list[str], ascii_only: bool) -> None:
     data = "".join(json.dumps({"text": value}, ensure_ascii=ascii_only) + "\n" for value in values)
@@ -257,9 +251,7 @@ def test_wrong_json_is_named_by_line(tmp_path: Path) -> None:
     assert sentence(path, good + "{'text': 1}").startswith("a.jsonl:2 is not JSON (Expecting property name")
     assert sentence(path, good * 2 + "[" * 100_000).startswith("a.jsonl:3 is not JSON (")
     assert sentence(path, '"text"\n').startswith("a.jsonl:1 is a string, not an object; ")
-    assert sentence(path, good + '{"text": 7}').startswith(
-        "a.jsonl:2 has a number in field 'text', not a string"
-    )
+    assert sentence(path, good + '{"text": 7}').startswith("a.jsonl:2 has a number in field 'text', not a string")
     assert sentence(path, '{"text": null}').startswith("a.jsonl:1 has null in field 'text', not a string")
     assert sentence(path, r'{"text": "\ud800"}').startswith("a.jsonl:1 holds half a surrogate pair")
 
@@ -267,8 +259,7 @@ def test_wrong_json_is_named_by_line(tmp_path: Path) -> None:
 def test_a_missing_field_is_named_with_those_found(tmp_path: Path) -> None:
     data = '{"text": "a"}\n{"id": 1, "texts": "b", "meta": {"lang": "en"}}\n'
     assert sentence(tmp_path / "a.jsonl", data) == (
-        "a.jsonl:2 has no field 'text'; did you mean 'texts'? "
-        "found 'id', 'texts', 'meta.lang' (choose with --field)"
+        "a.jsonl:2 has no field 'text'; did you mean 'texts'? found 'id', 'texts', 'meta.lang' (choose with --field)"
     )
 
 
@@ -294,9 +285,7 @@ def test_a_row_is_named_by_the_line_it_starts_at(tmp_path: Path) -> None:
     assert sentence(tmp_path / "a.csv", data + '"c\nd",3,4\n') == (
         "a.csv:6 has 3 columns but the header has 2; put quotes around fields that hold the delimiter"
     )
-    assert sentence(tmp_path / "a.csv", data + "c\n").startswith(
-        "a.csv:6 has 1 column but the header has 2; "
-    )
+    assert sentence(tmp_path / "a.csv", data + "c\n").startswith("a.csv:6 has 1 column but the header has 2; ")
 
 
 def test_a_quote_that_never_ends_is_refused(tmp_path: Path) -> None:
@@ -356,9 +345,7 @@ def test_a_parquet_file_without_the_column_is_refused(tmp_path: Path) -> None:
     assert sentence(path, "plain text").startswith("'a.parquet' is not a sound parquet file (")
 
 
-def test_parquet_without_pyarrow_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = parquet_bytes(text=["a"])
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     said = sentence(tmp_path / "a.parquet", data)

@@ -114,9 +114,7 @@ def test_a_text_may_outgrow_the_context() -> None:
         ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, got 0"),
     ],
 )
-def test_a_setting_out_of_range_is_refused_with_what_is_allowed(
-    settings: dict[str, float], message: str
-) -> None:
+def test_a_setting_out_of_range_is_refused_with_what_is_allowed(settings: dict[str, float], message: str) -> None:
     with pytest.raises(UserError) as caught:
         Beam(**settings)  # type: ignore[arg-type]
     assert str(caught.value) == message

@@ -48,8 +48,7 @@ def naive_top_p(row: list[float], mass: float) -> list[float]:
 def naive_min_p(row: list[float], ratio: float) -> list[float]:
     share = softmax(row)
     return [
-        value if probability >= ratio * max(share) else NOTHING
-        for value, probability in zip(row, share, strict=True)
+        value if probability >= ratio * max(share) else NOTHING for value, probability in zip(row, share, strict=True)
     ]
 
 

@@ -230,9 +230,7 @@ def test_an_unfinished_character_is_shown_when_the_text_ends() -> None:
 
 
 def test_a_stop_string_in_the_prompt_does_not_count() -> None:
-    (found,) = sample(
-        TableBigram(TABLE), TOKENIZER, "a", Sampling(stop=("a",), seed=1, temperature=0, max_tokens=2)
-    )
+    (found,) = sample(TableBigram(TABLE), TOKENIZER, "a", Sampling(stop=("a",), seed=1, temperature=0, max_tokens=2))
     assert found.ids[0] == TABLE[0].argmax()
 
 
@@ -286,9 +284,7 @@ def test_a_text_may_outgrow_the_context_by_reading_its_last_half_again() -> None
         ({"stop": ("",)}, r"stop must be a tuple of strings that are not empty, got ('',)"),
     ],
 )
-def test_a_setting_out_of_range_is_refused_with_what_is_allowed(
-    settings: dict[str, object], message: str
-) -> None:
+def test_a_setting_out_of_range_is_refused_with_what_is_allowed(settings: dict[str, object], message: str) -> None:
     with pytest.raises(UserError) as caught:
         Sampling(**settings)  # type: ignore[arg-type]
     assert str(caught.value) == message

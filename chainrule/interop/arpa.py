@@ -1,0 +1,172 @@
+"""ARPA files, the text format of n-gram models that KenLM, SRILM and CMU Sphinx share: written and read.
+
+Here one token, eos, starts and ends every document; in the file it is <s> as the first word and </s> as the last.
+"""
+
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from chainrule.errors import UserError
+from chainrule.interop import arpa_text, arpa_trie
+from chainrule.interop.arpa_text import BEGIN, END, Arpa
+from chainrule.models.ngram import IMPORTED, Config, Model
+from chainrule.ngram.smoothing import Estimates
+from chainrule.ngram.trie import Trie
+from chainrule.progress import progress
+from chainrule.text.base import UNKNOWN, Tokenizer, end_with_eos
+
+LOG_ZERO = -99.0  # how ARPA files write the logarithm of zero
+CHUNK = 100_000  # n-grams formatted at once
+RESERVED = {BEGIN, END, UNKNOWN, "<UNK>"}
+SEPARATORS = set(" \t\n\v\f\r\0")
+
+
+def write_arpa(model: Model, tokenizer: Tokenizer, path: Path) -> list[str]:
+    """Write the model, compressed where the path ends in .gz, and return what the reader of the file should know."""
+    path, trie = Path(path), model.trie
+    if tokenizer.vocabulary_size != model.vocabulary_size:
+        found = f"the model has {model.vocabulary_size:,} tokens but the tokenizer {tokenizer.vocabulary_size:,}"
+        raise UserError(f"{found}; give the tokenizer that the model was trained with")
+    names = _names(tokenizer)
+    sizes = [int(size) for size in np.diff(trie.level_starts)[1:]]
+    sizes[0] += 1  # eos is two words
+    with _whole_file(path) as file, progress("writing", sum(sizes)) as advance:
+        counts = "".join(f"ngram {k}={size}\n" for k, size in enumerate(sizes, 1))
+        file.write(f"\\data\\\n{counts}".encode())
+        for k in range(1, trie.order + 1):
+            _write_level(model, k, names, file, advance)
+        file.write(b"\n\\end\\\n")
+    return _losses(model.estimates)
+
+
+def _losses(estimates: Estimates) -> list[str]:
+    """What an ARPA file cannot say about a model."""
+    notes = []
+    if not estimates.is_normalised:
+        notes.append("the model gives scores, not probabilities; programs that read the file cannot know")
+    zeros = sum(int(np.count_nonzero(np.isneginf(a))) for a in (estimates.log_probability[1:], estimates.backoff))
+    if zeros:
+        notes.append(f"{zeros:,} probabilities or weights are zero; ARPA files write their logarithms as {LOG_ZERO:g}")
+    return notes
+
+
+def _names(tokenizer: Tokenizer) -> np.ndarray:
+    """The name of every token, as objects; </s> for eos."""
+    names: list[str] = []
+    for id in range(tokenizer.vocabulary_size):
+        name = END if id == tokenizer.eos else tokenizer.backend.id_to_token(id)
+        if not name:
+            raise UserError(f"token {id} has no name, so an ARPA file cannot hold it")
+        if id not in (tokenizer.eos, tokenizer.unknown) and name in RESERVED:
+            raise UserError(
+                f"the token '{name}' has another meaning in ARPA files; rename it in the text and train again"
+            )
+        if SEPARATORS.intersection(name):
+            raise UserError(f"the token {name!r} contains white space, which separates words in ARPA files")
+        names.append(name)
+    return np.array(names, object)
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes its name when all is written, and is gone when something goes wrong."""
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        with open(unfinished, "wb") as file:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as compressed:
+                    yield cast(BinaryIO, compressed)
+            else:
+                yield file
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(f"cannot write '{path}': {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _write_level(model: Model, k: int, names: np.ndarray, file: BinaryIO, advance: Callable[[int], None]) -> None:
+    trie, level = model.trie, model.trie.level(k)
+    has_backoff = k < trie.order
+    file.write(f"\n\\{k}-grams:\n".encode())
+    if k == 1:  # the only word whose back-off weight and probability are on two lines
+        weight = _log10(model.estimates.backoff[trie.eos + 1 : trie.eos + 2])[0] if has_backoff else 0.0
+        file.write((f"{LOG_ZERO:g}\t{BEGIN}\t{weight:.7g}\n" if has_backoff else f"{LOG_ZERO:g}\t{BEGIN}\n").encode())
+        advance(1)
+    first_names = names.copy()
+    first_names[trie.eos] = BEGIN
+    template = "%.7g\t" + " ".join(["%s"] * k) + ("\t%.7g\n" if has_backoff else "\n")
+    for start in range(level.start, level.stop, CHUNK):
+        nodes = np.arange(start, min(start + CHUNK, level.stop), dtype=np.uint32)
+        fields = np.empty((len(nodes), k + 1 + has_backoff), object)
+        fields[:, 0] = np.minimum(_log10(model.estimates.log_probability[nodes]), 0.0)
+        for place, words in enumerate(_words(trie, nodes, k)):
+            fields[:, place + 1] = (first_names if place == 0 and k > 1 else names)[words]
+        if has_backoff:
+            weights = _log10(model.estimates.backoff[nodes])
+            if k == 1:
+                weights[nodes == trie.eos + 1] = 0.0  # that is the weight of <s>, and nothing follows </s>
+            fields[:, -1] = weights
+        file.write(((template * len(nodes)) % tuple(fields.ravel().tolist())).encode())
+        advance(len(nodes))
+
+
+def _log10(natural: np.ndarray) -> np.ndarray:
+    return np.where(np.isneginf(natural), LOG_ZERO, natural.astype(np.float64) / arpa_trie.LN10) + 0.0  # no -0
+
+
+def _words(trie: Trie, nodes: np.ndarray, k: int) -> list[np.ndarray]:
+    """The first, second, ... and k-th words of nodes of level k, found by going up to their parents together."""
+    columns = [trie.word[nodes]]
+    for _ in range(k - 1):
+        nodes = (np.searchsorted(trie.first_child, nodes, side="right") - 1).astype(np.uint32)
+        columns.append(trie.word[nodes])
+    return columns[::-1]
+
+
+def read_arpa(path: Path) -> tuple[Model, Tokenizer]:
+    """The model of an ARPA file, plain or compressed, and the closed vocabulary that goes with it."""
+    text = arpa_text.load(Path(path))
+    with progress("reading", len(text.data), "bytes") as advance:
+        arpa = arpa_text.parse(text, advance)
+    _leave_out_impossible(arpa)
+    try:
+        trie, estimates = arpa_trie.build_trie(arpa.levels, arpa.eos)
+    except arpa_trie.Duplicate as duplicate:
+        words, _, _ = arpa_text.read_line(text.line(duplicate.offset)[1], duplicate.k)
+        raise text.error(duplicate.offset, f"the {duplicate.k}-gram '{' '.join(words)}' occurs twice") from None
+    model = Model(Config(order=trie.order, smoothing=IMPORTED), trie.vocabulary_size, trie.eos)
+    estimates.notes[:0] = arpa.notes
+    model.trie, model.estimates = trie, estimates
+    return model, _tokenizer(arpa.words)
+
+
+def _leave_out_impossible(arpa: Arpa) -> None:
+    """No document has a start after its start or an end before its end. What is left has one id for both."""
+    begin, end = arpa.eos + 1, arpa.eos
+    dropped = 0
+    for i, level in enumerate(arpa.levels[1:], 1):
+        is_possible = ~((level.words[:, 1:] == begin).any(1) | (level.words[:, :-1] == end).any(1))
+        dropped += len(is_possible) - int(np.count_nonzero(is_possible))
+        if not is_possible.all():
+            arpa.levels[i] = level = level.select(is_possible)
+        level.words[level.words == begin] = arpa.eos
+    if dropped:
+        arpa.notes.append(
+            f"n-grams left out because they have {END} before their end or {BEGIN} after their start: {dropped:,}"
+        )
+
+
+def _tokenizer(words: list[str]) -> Tokenizer:
+    vocabulary = {word: id for id, word in enumerate(words)}
+    backend = tokenizers.Tokenizer(models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return end_with_eos(backend)

@@ -1,0 +1,176 @@
+"""What every architecture in chainrule/models must hold, at size tiny. A new file there is tested by existing."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chainrule import lookup
+from chainrule.models.base import IGNORE, Batch, LanguageModel, cross_entropy, log_softmax, select_rows
+
+VOCABULARY, EOS = 7, 6
+ARCHITECTURES = lookup.names("chainrule.models")
+
+
+def stream(seed: int, documents: int = 40) -> np.ndarray:
+    """Random documents with some structure, as eos d1 eos d2 ... eos."""
+    generator = np.random.default_rng(seed)
+    parts = [np.array([EOS])]
+    for _ in range(documents):
+        words = np.cumsum(generator.integers(0, 3, generator.integers(0, 12))) % EOS
+        parts += [words, np.array([EOS])]
+    return np.concatenate(parts).astype(np.uint32)
+
+
+def fit(architecture: str, ids: np.ndarray) -> LanguageModel:
+    module = lookup.find("chainrule.models", architecture, "model")
+    return module.Model(module.SIZES["tiny"], VOCABULARY, EOS).fit([ids], stream(99, 10))
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(architecture: str) -> LanguageModel:
+    return fit(architecture, stream(0))
+
+
+@pytest.fixture
+def tokens() -> np.ndarray:
+    """(batch 3, time 9): each row starts a document, one starts a second within."""
+    ids = np.random.default_rng(1).integers(0, EOS, (3, 9))
+    ids[:, 0] = EOS
+    ids[1, 5] = EOS
+    return ids
+
+
+def run(model: LanguageModel, tokens: np.ndarray) -> np.ndarray:
+    return np.asarray(model.step(tokens, model.start(len(tokens)))[0])
+
+
+def test_probabilities_sum_to_one(model, tokens):
+    np.testing.assert_allclose(np.exp(log_softmax(run(model, tokens))).sum(-1), 1, atol=1e-5)
+    if model.is_normalised:
+        np.testing.assert_allclose(np.exp(run(model, tokens)).sum(-1), 1, atol=1e-5)
+
+
+def test_one_step_over_time_equals_single_steps(model, tokens):
+    state = model.start(len(tokens))
+    singles = []
+    for t in range(tokens.shape[1]):
+        logits, state = model.step(tokens[:, t : t + 1], state)
+        singles.append(np.asarray(logits))
+    np.testing.assert_allclose(np.concatenate(singles, 1), run(model, tokens), atol=1e-5)
+
+
+def test_a_later_token_never_changes_an_earlier_prediction(model, tokens):
+    changed = tokens.copy()
+    changed[:, 6:] = (changed[:, 6:] + 1) % EOS
+    np.testing.assert_array_equal(run(model, changed)[:, :6], run(model, tokens)[:, :6])
+
+
+def test_earlier_tokens_do_change_a_prediction(model, tokens):
+    """So that the tests above cannot pass by ignoring the input."""
+    changed = tokens.copy()
+    changed[:, 1:3] = (changed[:, 1:3] + 1) % EOS
+    assert not np.array_equal(run(model, changed)[:, 2], run(model, tokens)[:, 2])
+
+
+def test_select_rows_agrees_with_recomputation(model, tokens):
+    _, state = model.step(tokens[:, :6], model.start(3))
+    rows = np.array([2, 0, 2, 1])
+    logits, _ = model.step(tokens[rows, 6:], select_rows(state, rows))
+    np.testing.assert_allclose(np.asarray(logits), run(model, tokens[rows])[:, 6:], atol=1e-5)
+
+
+def test_a_row_does_not_depend_on_its_batch_mates(model, tokens):
+    for row in range(len(tokens)):
+        np.testing.assert_allclose(run(model, tokens[row : row + 1])[0], run(model, tokens)[row], atol=1e-5)
+
+
+def test_padding_does_not_change_the_loss(model, tokens):
+    inputs, targets = tokens[:, :-1], tokens[:, 1:].copy()
+    short = model.loss(Batch(inputs[:1, :4], targets[:1, :4]))
+    padded_targets = targets[:1].copy()
+    padded_targets[:, 4:] = IGNORE
+    padded = model.loss(Batch(inputs[:1], padded_targets))
+    assert padded.count == short.count == 4
+    np.testing.assert_allclose(float(padded.total), float(short.total), rtol=1e-5)
+
+
+def test_losses_of_parts_add_up_to_the_loss_of_the_whole(model, tokens):
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    parts = [model.loss(Batch(inputs[i : i + 1], targets[i : i + 1])) for i in range(3)]
+    whole = model.loss(Batch(inputs, targets))
+    np.testing.assert_allclose(float((parts[0] + parts[1] + parts[2]).total), float(whole.total), rtol=1e-5)
+    assert whole.count == targets.size
+
+
+def test_the_models_own_loss_equals_the_default(model, tokens):
+    batch = Batch(tokens[:, :-1], tokens[:, 1:])
+    default = LanguageModel.loss(model, batch)
+    np.testing.assert_allclose(float(model.loss(batch).total), float(default.total), rtol=1e-5)
+
+
+def test_scores_of_a_stream_equal_the_default_by_steps(model):
+    for seed in (0, 5):
+        ids = stream(seed)
+        np.testing.assert_allclose(model.score(ids), LanguageModel.score(model, ids), rtol=1e-4, atol=1e-5)
+
+
+def test_saved_equals_loaded(architecture, model, tokens, tmp_path: Path):
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    loaded = lookup.find("chainrule.models", architecture, "model").Model.load(path)
+    np.testing.assert_array_equal(run(loaded, tokens), run(model, tokens))
+    assert loaded.config == model.config
+
+
+def test_training_twice_gives_the_same_model(architecture, model, tokens):
+    np.testing.assert_array_equal(run(fit(architecture, stream(0)), tokens), run(model, tokens))
+
+
+def test_one_batch_can_be_learned_to_near_zero_loss(architecture):
+    """A document in which every word follows from the one before: nothing is left to chance."""
+    document = np.array([EOS, 0, 3, 1, 5, 2, 4, EOS])
+    repeated = np.concatenate([document[:1], *[document[1:]] * 2000]).astype(np.uint32)
+    loss = fit(architecture, repeated).loss(Batch(document[None, :-1], document[None, 1:]))
+    assert float(loss.mean) < 0.01
+
+
+def test_probabilities_of_all_documents_sum_to_one(architecture):
+    """Row 4: every document ends in eos, so the mass of all short documents and of all longer beginnings is one."""
+    module = lookup.find("chainrule.models", architecture, "model")
+    eos, words, length = 2, (0, 1), 5
+    ids = np.array([2, 0, 1, 2, 1, 1, 2, 2, 0, 2, 0, 1, 0, 2], np.uint32)
+    model = module.Model(module.SIZES["tiny"], 3, eos).fit([ids])
+    ended = going_on = 0.0
+    for size in range(length + 1):
+        for document in product(words, repeat=size):
+            inputs = np.array([[eos, *document]])
+            found = log_softmax(np.asarray(model.step(inputs, model.start(1))[0]))[0]
+            before = sum(found[i, word] for i, word in enumerate(document))
+            ended += np.exp(before + found[-1, eos])
+            if size == length:
+                going_on += np.exp(before) * (1 - np.exp(found[-1, eos]))
+    assert ended + going_on == pytest.approx(1, abs=1e-5)
+    assert ended > 0.5
+
+
+def test_cross_entropy_of_numpy_equals_torch():
+    import torch
+
+    generator = np.random.default_rng(0)
+    logits, targets = generator.normal(size=(4, 5, 9)).astype(np.float32), generator.integers(0, 9, (4, 5))
+    targets[0, :2] = IGNORE
+    ours = cross_entropy(logits, targets)
+    theirs = cross_entropy(torch.tensor(logits), torch.tensor(targets))
+    reference = torch.nn.functional.cross_entropy(
+        torch.tensor(logits).reshape(-1, 9), torch.tensor(targets).reshape(-1), reduction="sum"
+    )
+    assert ours.count == theirs.count == 18
+    np.testing.assert_allclose(float(ours.total), float(reference), rtol=1e-6)
+    np.testing.assert_allclose(float(theirs.total), float(reference), rtol=1e-6)

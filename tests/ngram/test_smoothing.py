@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chainrule.ngram.count import count_ngrams
+from chainrule.ngram.query import distributions
+from chainrule.ngram.smoothing import METHODS, Smoothing
+
+from .corpora import EOS, VOCABULARY, documents, orders, stream
+from .reference import Reference
+
+BY_FORMULA = [name for name in METHODS if name != "jelinek-mercer"]
+
+
+def contexts_of(order: int, generator: np.random.Generator, count: int = 30) -> np.ndarray:
+    """Random contexts: seen and unseen, some at the start of a document."""
+    contexts = generator.integers(0, EOS, (count, order - 1))
+    for row in contexts[: count // 2]:
+        if order > 1:
+            row[: generator.integers(0, order)] = -1
+            begins = np.flatnonzero(row >= 0)
+            if len(begins):
+                row[begins[0]] = EOS
+    return contexts
+
+
+def usable(context: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(word) for word in context if word >= 0)
+
+
+@pytest.mark.parametrize("name", BY_FORMULA)
+@given(texts=documents, order=orders, seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_probabilities_equal_the_textbook_formula(name, texts, order, seed):
+    ids = stream(texts)
+    trie = count_ngrams(ids, order, VOCABULARY, EOS)
+    estimates = METHODS[name](trie, Smoothing(k=0.5), None)
+    reference = Reference(ids.tolist(), order, VOCABULARY, EOS)
+    formula = reference.add_k(0.5) if name == "add-k" else getattr(reference, name.replace("-", "_"))()
+    contexts = contexts_of(order, np.random.default_rng(seed))
+    found = np.exp(distributions(trie, estimates, contexts).astype(np.float64))
+    expected = [[formula(word, usable(context)) for word in range(VOCABULARY)] for context in contexts]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "stupid-backoff"])
+@given(texts=documents, order=orders, held_out=documents, seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_probabilities_sum_to_one_after_any_context(name, texts, order, held_out, seed):
+    trie = count_ngrams(stream(texts), order, VOCABULARY, EOS)
+    estimates = METHODS[name](trie, Smoothing(), stream(held_out))
+    assert estimates.is_normalised
+    found = np.exp(distributions(trie, estimates, contexts_of(order, np.random.default_rng(seed))).astype(np.float64))
+    np.testing.assert_allclose(found.sum(-1), 1, atol=2e-6)
+
+
+def test_stupid_backoff_says_that_it_does_not_sum_to_one():
+    estimates = METHODS["stupid-backoff"](count_ngrams(stream([[0, 1, 2]]), 3, VOCABULARY, EOS), Smoothing(), None)
+    assert not estimates.is_normalised
+    assert "do not sum to one" in " ".join(estimates.notes)
+
+
+@pytest.mark.parametrize("name", ["modified-kneser-ney", "kneser-ney", "absolute", "katz"])
+def test_tiny_corpora_fall_back_and_say_so(name):
+    """KenLM refuses these; we use simpler discounts and tell."""
+    estimates = METHODS[name](count_ngrams(stream([[0, 1]]), 3, VOCABULARY, EOS), Smoothing(), None)
+    assert estimates.notes
+    assert all("cannot be estimated" in note for note in estimates.notes)
+
+
+def test_interpolation_weights_make_held_out_text_likelier_than_the_rule():
+    generator = np.random.default_rng(0)
+    texts = [(np.cumsum(generator.integers(0, 2, 20)) % EOS).tolist() for _ in range(200)]
+    train, held_out = stream(texts[:150]), stream(texts[150:])
+    trie = count_ngrams(train, 3, VOCABULARY, EOS)
+    from chainrule.ngram.query import score_stream
+
+    fitted = METHODS["jelinek-mercer"](trie, Smoothing(), held_out)
+    by_rule = METHODS["jelinek-mercer"](trie, Smoothing(), None)
+    assert score_stream(trie, fitted, held_out)[0].sum() > score_stream(trie, by_rule, held_out)[0].sum()
+    assert "held-out tokens" in fitted.notes[0]
+    assert "no held-out text" in by_rule.notes[0]
+
+
+def test_fitted_interpolation_weights_are_a_maximum():
+    """EM climbs: no single weight can be moved to make the held-out text clearly likelier."""
+    from chainrule.ngram import interpolation
+
+    generator = np.random.default_rng(1)
+    texts = [(np.cumsum(generator.integers(0, 2, 20)) % EOS).tolist() for _ in range(400)]
+    trie = count_ngrams(stream(texts[:300]), 2, VOCABULARY, EOS)
+    held_out = stream(texts[300:])
+    weights, _ = interpolation.fit_weights(trie, held_out)
+
+    def likelihood(changed: np.ndarray) -> float:
+        frequency, tokens = interpolation.gather(trie, held_out)
+        below = np.full(len(frequency), 1 / VOCABULARY)
+        for k in range(2):
+            weight = np.where(tokens[:, k] > 0, changed[k][interpolation.bucket(tokens[:, k])], 0)
+            below = weight * frequency[:, k] + (1 - weight) * below
+        return float(np.log(below).sum())
+
+    best = likelihood(weights)
+    for k in range(2):
+        for bucket in range(interpolation.BUCKETS):
+            for step in (-0.05, 0.05):
+                changed = weights.copy()
+                changed[k, bucket] = np.clip(changed[k, bucket] + step, 0.001, 0.999)
+                assert likelihood(changed) <= best + 0.3

@@ -1,0 +1,379 @@
+"""What every tokenizer keeps: the text, whatever it is; the library's ids, on every path; and one file to hold it all."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chainrule.errors import UserError
+from chainrule.text.base import EOS, Tokenizer, Vocabulary
+from tests.shared_data import requires
+from tests.text.samples import (
+    CLOSED,
+    LINES,
+    OPEN,
+    SEEDED,
+    SPECIAL,
+    TRICKY,
+    any_text,
+    as_documents,
+    batches_of_texts,
+    library,
+    library_ids,
+    train,
+    trained,
+)
+
+GPT2 = pytest.param("gpt2", marks=requires("gpt2-bpe"))
+
+
+# Text and back
+
+
+@pytest.mark.parametrize("name", [*OPEN, GPT2])
+@SEEDED
+@given(text=any_text)
+def test_decode_inverts_encode_for_any_text(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert b"".join(tokenizer.token_bytes[id] for id in ids) == text.encode()
+
+
+@pytest.mark.parametrize("name", [*OPEN, GPT2])
+def test_decode_inverts_encode_for_texts_known_to_be_hard(name: str) -> None:
+    tokenizer = trained(name)
+    for text in ("", *TRICKY, *LINES, "".join(TRICKY), "a" * 5000, " " * 5000, "é" * 999):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+@pytest.mark.parametrize("name", ["closed characters"])
+@SEEDED
+@given(text=st.text(alphabet=sorted(set("".join(LINES)) - set("\n"))))
+def test_closed_characters_give_back_text_of_known_characters(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.unknown not in tokenizer.encode(text)
+
+
+@SEEDED
+@given(words=st.lists(st.sampled_from(sorted({word for line in LINES for word in line.split()}))))
+def test_closed_words_give_back_known_words_with_single_spaces(words: list[str]) -> None:
+    tokenizer = trained("closed words")
+    assert tokenizer.decode(tokenizer.encode("\t ".join(words))) == " ".join(words)
+
+
+# The fast path
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+@SEEDED
+@given(batches=batches_of_texts)
+def test_documents_get_the_ids_of_the_library_and_an_end_each(name: str, batches: list[list[str]]) -> None:
+    tokenizer = trained(name)
+    for texts in batches:
+        found = tokenizer.encode_documents(as_documents(texts))
+        assert found.tolist() == library_ids(tokenizer, texts)
+        assert found.tolist() == [id for text in texts for id in (*tokenizer.encode(text).tolist(), tokenizer.eos)]
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+def test_pieces_met_before_keep_their_ids(name: str) -> None:
+    tokenizer = trained(name)
+    texts = [*LINES, "", *TRICKY[:20], "".join(LINES)]
+    first = tokenizer.encode_documents(as_documents(texts)).tolist()
+    tokenizer.encode_documents(as_documents(["other words", "zyx 987 §§§"]))
+    assert tokenizer.encode_documents(as_documents(texts)).tolist() == first == library_ids(tokenizer, texts)
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED])
+def test_no_documents_have_no_tokens(name: str) -> None:
+    assert trained(name).encode_documents(as_documents([])).tolist() == []
+    assert trained(name).encode_documents(as_documents(["", ""])).tolist() == [trained(name).eos] * 2
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED])
+def test_documents_are_read_where_they_lie_in_the_buffer(name: str) -> None:
+    documents = as_documents(["not this", "é the cat", "nor this", "日本 mat"], b" | ")
+    found = trained(name).encode_documents(documents.select(np.array([False, True, False, True])))
+    assert found.tolist() == library_ids(trained(name), ["é the cat", "日本 mat"])
+
+
+# What text can and cannot say
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+@SEEDED
+@given(text=st.lists(st.one_of(st.sampled_from([*SPECIAL, " "]), st.text(max_size=3)), max_size=8).map("".join))
+def test_no_text_spells_the_end_of_a_document(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    assert tokenizer.eos not in tokenizer.encode(text)
+    assert tokenizer.encode_documents(as_documents([text])).tolist().count(tokenizer.eos) == 1
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED])
+@pytest.mark.parametrize("special", SPECIAL)
+def test_no_text_spells_the_end_even_if_training_text_did(name: str, special: str) -> None:
+    lines = [f"{special} the cat {special}", f"{special} the mat", special]
+    tokenizer = train(name, lines, **({"min_count": 1} if name == "words" else {}))
+    assert tokenizer.eos == tokenizer.vocabulary_size - 1
+    for line in lines:
+        assert tokenizer.eos not in tokenizer.encode(line)
+        assert tokenizer.encode_documents(as_documents([line])).tolist().count(tokenizer.eos) == 1
+
+
+@pytest.mark.parametrize("name", OPEN)
+@pytest.mark.parametrize("unseen", ["xylophonist", " ☃", "ж", "𐍈", "\u0378", "\x01"])
+def test_open_vocabularies_spell_what_they_have_not_seen_in_bytes(name: str, unseen: str) -> None:
+    tokenizer = trained(name)
+    assert not tokenizer.is_closed
+    assert tokenizer.unknown is None
+    if name in ("bytes", "words") or (name == "characters" and len(unseen) == 1):
+        assert tokenizer.encode(unseen).tolist() == list(unseen.encode())
+    assert b"".join(tokenizer.token_bytes[id] for id in tokenizer.encode(unseen)) == unseen.encode()
+
+
+def test_closed_vocabularies_map_what_they_have_not_seen_to_unknown() -> None:
+    words, characters = trained("closed words"), trained("closed characters")
+    assert words.is_closed
+    assert characters.is_closed
+    assert [words.token_text(id) for id in words.encode("the xylophonist sat")] == ["the", "<unk>", "sat"]
+    assert words.encode("xylophonist ☃").tolist() == [words.unknown] * 2
+    assert [characters.token_text(id) for id in characters.encode("c☃t")] == ["c", "<unk>", "t"]
+
+
+def test_unknown_written_in_text_is_unknown_to_closed_words_alone() -> None:
+    # The Penn Treebank writes <unk> for words outside its vocabulary.
+    assert trained("closed words").encode("<unk> the").tolist()[0] == trained("closed words").unknown
+    assert trained("closed characters").unknown not in trained("closed characters").encode("<unk>")
+    for name in OPEN:
+        assert trained(name).decode(trained(name).encode("<unk>")) == "<unk>"
+
+
+# A stream of tokens
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+@SEEDED
+@given(data=st.data())
+def test_ids_decoded_one_by_one_join_to_the_text_the_library_decodes(name: str, data: st.DataObject) -> None:
+    # Ids in no order spell broken UTF-8 too.
+    tokenizer = trained(name)
+    ids = data.draw(st.lists(st.integers(0, min(tokenizer.vocabulary_size, 600) - 1)))
+    stream = tokenizer.stream()
+    parts = [stream.feed(id) for id in ids] + [stream.flush()]
+    assert "".join(parts) == tokenizer.decode(ids) == library(tokenizer).decode(ids)
+
+
+@pytest.mark.parametrize("name", [*OPEN, GPT2])
+@SEEDED
+@given(text=any_text)
+def test_a_stream_emits_every_character_as_soon_as_it_is_whole(name: str, text: str) -> None:
+    tokenizer = trained(name)
+    stream = tokenizer.stream()
+    emitted, seen = "", b""
+    for id in tokenizer.encode(text):
+        emitted += stream.feed(int(id))
+        seen += tokenizer.token_bytes[id]
+        assert emitted == seen.decode("utf-8", "ignore")
+    assert stream.flush() == ""
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED])
+def test_the_end_of_a_document_decodes_to_nothing_and_shows_by_name(name: str) -> None:
+    tokenizer = trained(name)
+    ids = [tokenizer.eos, *tokenizer.encode("the cat"), tokenizer.eos]
+    assert tokenizer.decode(ids) == "the cat"
+    assert tokenizer.token_bytes[tokenizer.eos] == b""
+    assert tokenizer.token_text(tokenizer.eos) == EOS
+
+
+def test_a_token_that_is_half_a_character_shows_its_bytes() -> None:
+    assert [trained("bytes").token_text(id) for id in trained("bytes").encode("a€")] == ["a", "\\xe2", "\\x82", "\\xac"]
+    assert trained("words").token_text(int(trained("words").encode("on the")[-1])) == " the"
+
+
+# Saved and loaded
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+def test_a_loaded_tokenizer_is_the_one_saved(name: str, tmp_path: Path) -> None:
+    tokenizer = trained(name)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    texts = [*LINES, *TRICKY, ""]
+    assert loaded.fingerprint == tokenizer.fingerprint
+    for field in ("vocabulary_size", "eos", "unknown", "is_closed", "kind", "token_bytes", "joins_with_spaces"):
+        assert getattr(loaded, field) == getattr(tokenizer, field)
+    assert [loaded.encode(text).tolist() for text in texts] == [tokenizer.encode(text).tolist() for text in texts]
+    assert loaded.encode_documents(as_documents(texts)).tolist() == library_ids(tokenizer, texts)
+
+
+@pytest.mark.parametrize("name", [*OPEN, *CLOSED, GPT2])
+def test_a_saved_file_is_read_by_the_library_with_the_same_ids_and_text(name: str, tmp_path: Path) -> None:
+    tokenizer = trained(name)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    backend = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert backend.get_vocab_size() == tokenizer.vocabulary_size
+    for text in [*LINES, *TRICKY]:
+        if text not in SPECIAL:
+            ids = backend.encode(text, add_special_tokens=False).ids
+            assert ids == tokenizer.encode(text).tolist()
+            assert backend.decode(ids) == tokenizer.decode(ids)
+
+
+def test_fingerprints_tell_tokenizers_apart() -> None:
+    assert len({trained(name).fingerprint for name in (*OPEN, *CLOSED)}) == 6
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_a_tokenizer_knows_its_kind(name: str) -> None:
+    assert trained(name).kind == name
+
+
+def test_closed_tokenizers_know_their_kind() -> None:
+    assert trained("closed words").kind == "words"
+    assert trained("closed characters").kind == "characters"
+
+
+def test_byte_pairs_without_a_single_merge_are_still_byte_pairs() -> None:
+    assert train("bpe", ["ab ab ab"], size=257).kind == "bpe"
+    assert train("bpe", ["xyz"]).kind == "bpe"
+
+
+def test_a_closed_vocabulary_of_255_characters_is_not_bytes() -> None:
+    tokenizer = train("closed characters", ["".join(map(chr, range(0x400, 0x400 + 255)))])
+    assert (tokenizer.vocabulary_size, tokenizer.kind) == (257, "characters")
+
+
+# Files made elsewhere
+
+
+def altered(tokenizer: Tokenizer, **changes: Any) -> str:
+    return json.dumps(json.loads(tokenizer.json) | changes)
+
+
+def load_text(folder: Path, text: str | bytes) -> Tokenizer:
+    path = folder / "tokenizer.json"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return Tokenizer.load(path)
+
+
+TRUNCATION = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+PADDING = {
+    "strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None,
+    "pad_id": 0, "pad_type_id": 0, "pad_token": "!",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bpe", "closed words"])
+@pytest.mark.parametrize("setting", [{"truncation": TRUNCATION}, {"padding": PADDING}], ids=["truncation", "padding"])
+def test_a_file_that_truncates_or_pads_for_another_model_loses_and_adds_no_token(
+    name: str, setting: dict[str, Any], tmp_path: Path
+) -> None:
+    loaded = load_text(tmp_path, altered(trained(name), **setting))
+    for line in LINES:
+        assert loaded.encode(line).tolist() == trained(name).encode(line).tolist()
+    assert loaded.encode_documents(as_documents(LINES)).tolist() == library_ids(trained(name), LINES)
+
+
+def test_a_file_without_an_end_token_is_refused(tmp_path: Path) -> None:
+    settings = json.loads(trained("bytes").json) | {"added_tokens": []}
+    with pytest.raises(UserError, match="has no end token"):
+        load_text(tmp_path, json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", " ", "null", "5", '"tokenizer"', "[]", "{}", '{"version": "1.0"}', '{"model": null}', '{"model": {}}',
+        "not JSON", "{" * 100, "[" * 100_000, b"\xff\xfe", b"\x00" * 100, b"PK\x03\x04", '{"model": {"type": "BPE"}}',
+        '{"model": {"type": "BPE", "vocab": {}, "merges": []}}', '{"model": {"type": "WordLevel", "vocab": {"a": 0}}}',
+        '{"version": "1.0", "model": {"type": "Unigram", "vocab": [], "unk_id": 7}}',
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_tokenizer_is_refused(text: str | bytes, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"tokenizer\.json|end token"):
+        load_text(tmp_path, text)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(UserError, match="cannot read the tokenizer"):
+            Tokenizer.load(path)
+
+
+@pytest.mark.parametrize("name", ["bpe", "closed words"])
+def test_a_truncated_file_is_refused_wherever_it_ends(name: str, tmp_path: Path) -> None:
+    text = trained(name).json.encode()
+    for size in np.linspace(0, len(text) - 1, 60).astype(int):
+        with pytest.raises(UserError, match=r"tokenizer\.json"):
+            load_text(tmp_path, text[:size])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"merges": [["zz", "qq"]]}, {"merges": [["t"]]}, {"merges": ["t"]}, {"merges": [["t", "h", "e"]]},
+        {"merges": 5}, {"merges": [[0, 1]]}, {"vocab": []}, {"vocab": {"t": -1}}, {"vocab": {"t": 1 << 32}},
+        {"vocab": {"t": "0"}}, {"vocab": {"t": 0.5}}, {"type": "Nonsense"}, {"dropout": 7}, {"unk_token": 3},
+    ],
+)  # fmt: skip
+def test_a_file_whose_model_is_damaged_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
+    model = json.loads(trained("bpe").json)["model"]
+    with pytest.raises(UserError):
+        load_text(tmp_path, altered(trained("bpe"), model=model | change))
+
+
+@pytest.mark.parametrize("huge", [300_000, 10**9, (1 << 32) - 1])
+def test_ids_beyond_the_vocabulary_are_refused_or_counted(huge: int, tmp_path: Path) -> None:
+    """A model has vocabulary_size logits; an id beyond them is an access out of bounds."""
+    model = json.loads(trained("bpe").json)["model"]
+    model["vocab"]["z"] = huge
+    try:
+        loaded = load_text(tmp_path, altered(trained("bpe"), model=model))
+    except UserError:
+        return
+    assert loaded.encode("z").max() < loaded.vocabulary_size
+    assert loaded.decode(loaded.encode("z")) == "z"
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every key and index of a nest of JSON, from the top."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("name", ["bytes", "bpe", "closed words", "closed characters"])
+def test_a_file_with_any_one_value_replaced_is_refused_or_is_a_tokenizer(name: str, tmp_path: Path) -> None:
+    tokenizer = train(name, ["ab ab ab c"])
+    spots = [spot for spot in places(json.loads(tokenizer.json)) if "vocab" not in spot[:-1]]
+    for spot in spots:
+        for value in (None, -1, 1 << 40, 0.5, "", "x", [], [[]], {}, {"type": "x"}, True):
+            settings = json.loads(tokenizer.json)
+            target = settings
+            for key in spot[:-1]:
+                target = target[key]
+            target[spot[-1]] = value
+            try:
+                loaded = load_text(tmp_path, json.dumps(settings))
+            except UserError:
+                continue
+            ids = loaded.encode_documents(as_documents(["ab c", "<eos> zé"])).tolist()
+            assert ids == library_ids(loaded, ["ab c", "<eos> zé"]), (spot, value)
+            assert all(id < loaded.vocabulary_size for id in ids), (spot, value)
+            loaded.decode(ids)
+
+
+@pytest.mark.parametrize("bad", [{"size": 0}, {"size": -5}, {"min_count": 0}, {"min_count": -1}])
+def test_a_vocabulary_of_nothing_is_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(UserError, match="must be at least 1"):
+        Vocabulary(**bad)
