@@ -4,6 +4,7 @@ import json
 import os
 import struct
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for _, array in ordered:
-            file.write(np.ascontiguousarray(array).data.cast("B"))
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
         file.flush()
         os.fsync(file.fileno())
 
@@ -55,8 +56,12 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
         for entry in entries.values():
             begin, end = entry["data_offsets"]
-            expected = int(np.prod(entry["shape"], dtype=np.int64)) * np.dtype(DTYPES[entry["dtype"]]).itemsize
-            if not 0 <= begin <= end <= size - 8 - length or end - begin != expected:
+            expected = prod(entry["shape"]) * np.dtype(DTYPES[entry["dtype"]]).itemsize
+            if (
+                min(entry["shape"], default=0) < 0
+                or not 0 <= begin <= end <= size - 8 - length
+                or end - begin != expected
+            ):
                 raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(f"'{path}' has a damaged safetensors header, or is cut off; make it again") from None

@@ -9,11 +9,7 @@ RECORD_FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-TEXT_ENDINGS = (
-    ".txt .text .md .markdown .rst .adoc .org .tex .log .srt .html .xml .yaml .toml .ini "
-    ".py .pyi .c .h .cc .cpp .hpp .cs .css .go .hs .java .jl .js .kt .lua .ml .php .pl .r .rb .rs .scala .sh "
-    ".sql .swift .ts"
-).split()
+TEXT_ENDINGS = [".txt", ".text", ".md", ".markdown", ".rst", ".adoc", ".org", ".tex", ".log", ".srt", ".html", ".xml", ".yaml", ".toml", ".ini", ".py", ".pyi", ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".css", ".go", ".hs", ".java", ".jl", ".js", ".kt", ".lua", ".ml", ".php", ".pl", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".ts"]
 COMPRESSIONS = {".gz": "gz", ".zst": "zst"}
 
 

@@ -97,14 +97,13 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
     if fraction == 0:
         return Split()
     documents = total = 0
-    lowest = 1.0
-    below = 0
+    lowest, highest, below = 1.0, 0.0, 0
     for batch in batches:
         documents += len(batch)
         total += int(batch.sizes.sum())
         if splitting.split == "documents":
             fractions = content_fractions(batch, splitting.seed)
-            lowest = min(lowest, float(fractions.min()))
+            lowest, highest = min(lowest, float(fractions.min())), max(highest, float(fractions.max()))
             below += int((fractions < fraction).sum())
     if splitting.split == "tail" or documents < 10:
         cuts = unit == "file" or documents == 1
@@ -114,6 +113,8 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
             else f"only {documents} document{'s' * (documents > 1)}: the last part is the validation text"
         )
         return Split(tail=int(total * (1 - fraction)), cuts_documents=cuts, note=note)
+    if lowest == highest or below == documents:
+        return Split(note="nothing is kept aside for validation: the documents are all alike")
     if below == 0:
         return Split(below=np.nextafter(lowest, 1.0), seed=splitting.seed)
     return Split(below=fraction, seed=splitting.seed)

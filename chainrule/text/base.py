@@ -100,7 +100,7 @@ class Tokenizer:
         """bytes, characters, words or bpe; 'other' for tokenizers made elsewhere in other ways."""
         model = self._settings["model"]
         if self._cut == CHARACTERS:
-            return "bytes" if self.vocabulary_size == 257 else "characters"
+            return "bytes" if model["type"] == "BPE" and not model["ignore_merges"] else "characters"
         if self._cut == WHITESPACE or (model["type"] == "BPE" and not model["merges"]):
             return "words"
         return "bpe" if model["type"] == "BPE" else "other"

@@ -1,0 +1,36 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench lock clean
+
+demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
+	$(BIN)/python examples/demo.py
+
+test: .venv/installed check  ## Everything that CI runs
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+check: .venv/installed  ## Format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/installed  ## Speed as ratios to peers in the same run; results go to docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+.venv/installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+lock:  ## Take the newest versions that pyproject.toml allows
+	rm -rf .venv-lock
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/pip install --quiet torch==2.13.0
+	.venv-lock/bin/pip install --quiet '.[dev]'
+	(head -2 requirements.lock; .venv-lock/bin/pip freeze --exclude chainrule | sed 's/+cpu//') > requirements.new
+	mv requirements.new requirements.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

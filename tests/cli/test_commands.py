@@ -1,0 +1,204 @@
+"""The command line as a person meets it: every command run whole, in this process."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chainrule.cli.main import main
+
+LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
+Result = tuple[int, str, str]
+
+
+@pytest.fixture
+def chainrule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """chainrule("train", "a.txt") -> (exit code, standard output, standard error)"""
+
+    def call(*arguments: str | Path) -> Result:
+        monkeypatch.setattr(sys, "argv", ["chainrule", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        out, err = capsys.readouterr()
+        return int(exit.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def cows(tmp_path: Path) -> Path:
+    path = tmp_path / "cows.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(chainrule: Callable[..., Result], cows: Path) -> str:
+    code, _, _ = chainrule("train", cows, "--order", 3)
+    assert code == 0
+    return "runs/cows"
+
+
+def test_train_tells_what_it_made_and_what_to_do_next(chainrule, cows):
+    code, out, err = chainrule("train", cows)
+    assert code == 0
+    for word in ("documents (line)", "modified-kneser-ney", "bits per byte", "runs/cows"):
+        assert word in out
+    assert "next: chainrule sample runs/cows" in err
+
+
+def test_train_prints_json_that_says_everything(chainrule, cows):
+    code, out, _ = chainrule(
+        "train", cows, "--json", "--smoothing", "witten-bell", "--set", "order=2", "--as", "runs/w"
+    )
+    result = json.loads(out)
+    assert code == 0
+    assert result["run"] == "runs/w"
+    assert result["config"]["model"] == {"order": 2, "smoothing": "witten-bell", "k": 1.0, "prune": []}
+    assert result["validation"]["bits_per_byte"] > 0
+    assert json.loads((Path("runs/w") / "config.json").read_text()) == result["config"]
+
+
+def test_settings_layer_defaults_size_file_flags_set(chainrule, cows, tmp_path):
+    (tmp_path / "s.json").write_text('{"order": 2, "smoothing": "katz"}')
+    base = ("train", cows, "--json", "--overwrite", "--as", "runs/x")
+
+    def model(*more: str) -> dict:
+        return json.loads(chainrule(*base, *more)[1])["config"]["model"]
+
+    assert model()["order"] == 5
+    assert model("--size", "large")["order"] == 7
+    assert model("--size", "large", "--config", "s.json") == {"order": 2, "smoothing": "katz", "k": 1.0, "prune": []}
+    assert model("--config", "s.json", "--order", "4")["order"] == 4
+    assert model("--config", "s.json", "--order", "4", "--set", "order=6")["order"] == 6
+    assert model("--prune", "0 0 1")["prune"] == [0, 0, 1]
+
+
+def test_train_reads_standard_input(cows):
+    command = [sys.executable, "-m", "chainrule", "train", "-", "--json"]
+    done = subprocess.run(command, input=cows.read_text(), capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["run"] == "runs/stdin"
+
+
+def test_sample_is_repeatable_and_streams_what_it_returns(chainrule, run):
+    _, streamed, _ = chainrule("sample", run, "--prompt", "on day", "--seed", 7)
+    _, again, _ = chainrule("sample", run, "--prompt", "on day", "--seed", 7)
+    _, out, _ = chainrule("sample", run, "--prompt", "on day", "--seed", 7, "--json", "--logprobs", 3)
+    result = json.loads(out)
+    assert streamed == again == "on day" + result["samples"][0]["text"] + "\n"
+    token = result["samples"][0]["tokens"][0]
+    assert len(token["alternatives"]) == 3
+    assert token["log_probability"] <= 0
+    assert result["seed"] == 7
+
+
+def test_sample_several_greedy_beam_and_stop(chainrule, run):
+    _, out, _ = chainrule("sample", run, "-n", 3, "--seed", 1)
+    assert out.count("-" * 20) == 2
+    greedy = chainrule("sample", run, "--greedy", "--prompt", "on")[1]
+    assert greedy == chainrule("sample", run, "--temperature", 0, "--prompt", "on")[1]
+    assert greedy == chainrule("sample", run, "--beam", 1, "--prompt", "on")[1]
+    found = json.loads(chainrule("sample", run, "--beam", 4, "-n", 2, "--json")[1])["samples"]
+    assert found[0]["score"] >= found[1]["score"]
+    assert "cow" not in chainrule("sample", run, "--prompt", "the red", "--stop", "cow", "--greedy")[1]
+
+
+def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
+    code, out, err = chainrule("evaluate", run, cows)
+    result = json.loads(chainrule("evaluate", run, cows, "--json", "--documents")[1])
+    assert code == 0
+    assert f"{result['bits_per_byte']:.4f}" in out
+    assert f"{result['perplexity']:.2f} per token with <eos>" in " ".join(out.split())
+    assert "cows.txt:" in err
+    assert len(result["per_document"]) == 200
+    assert sum(each["nats"] for each in result["per_document"]) == pytest.approx(result["nats"])
+
+
+def test_evaluate_against_another_run_says_whether_the_difference_is_real(chainrule, run, cows):
+    chainrule("train", cows, "--order", 1, "--as", "runs/one")
+    _, _, err = chainrule("evaluate", run, cows, "--against", "runs/one")
+    assert "better than runs/one" in err
+    assert ": significant" in err
+    _, _, err = chainrule("evaluate", run, cows, "--against", run)
+    assert "not significant" in err
+
+
+def test_closed_vocabulary_says_what_is_outside(chainrule, cows, tmp_path):
+    chainrule("train", cows, "--tokenizer", "words", "--closed-vocabulary", "--as", "runs/closed")
+    (tmp_path / "new.txt").write_text("the blue cow sings the old hay\n" * 3)
+    _, out, _ = chainrule("evaluate", "runs/closed", "new.txt")
+    text = " ".join(out.split())
+    assert "6 tokens (28.6%) are <unk>" in text
+    assert "a closed vocabulary hides spelling" in text
+
+
+def test_impossible_text_has_infinite_perplexity_and_null_in_json(chainrule, cows, tmp_path):
+    chainrule("train", cows, "--smoothing", "maximum-likelihood", "--as", "runs/ml")
+    (tmp_path / "new.txt").write_text("pigs fly\nsheep swim\n")
+    assert "infinite" in chainrule("evaluate", "runs/ml", "new.txt")[1]
+    result = json.loads(chainrule("evaluate", "runs/ml", "new.txt", "--json")[1])
+    assert result["perplexity"] is None
+    assert result["impossible_tokens"] > 0
+
+
+def test_show_tells_and_lists_and_verifies(chainrule, run):
+    _, out, _ = chainrule("show", run)
+    assert "3-grams" in out
+    assert "discounts" in out
+    assert "runs/cows" in chainrule("show")[1]
+    assert chainrule("show", run, "--verify")[2].endswith("every file is as it was written\n")
+    facts = json.loads(chainrule("show", run, "--json")[1])
+    assert facts["model"]["1-grams"] > 10
+    assert facts["damaged"] == []
+
+
+def test_export_writes_what_import_reads(chainrule, run, cows):
+    assert chainrule("export", run, "--to", "arpa", "-o", "cows.arpa.gz")[0] == 0
+    assert gzip.open("cows.arpa.gz", "rt").read().startswith("\\data\\")
+    code, out, _ = chainrule("import", "cows.arpa.gz", "--as", "runs/back")
+    assert code == 0
+    assert out.strip() == "runs/back"
+    assert chainrule("sample", "runs/back", "--seed", 1)[0] == 0
+
+
+def test_merge_and_forget_equal_training_on_the_whole_and_on_the_rest(chainrule, cows, tmp_path):
+    (tmp_path / "a.txt").write_text("\n".join(LINES[:120]))
+    (tmp_path / "b.txt").write_text("\n".join(LINES[120:]))
+    common = ("--validation-fraction", 0, "--unit", "line", "--tokenizer")
+    chainrule("train", cows, *common, "words", "--as", "runs/whole")
+    for part in "ab":
+        assert chainrule("train", f"{part}.txt", *common, "runs/whole", "--as", f"runs/{part}")[0] == 0
+    assert chainrule("merge", "runs/a", "runs/b", "--as", "runs/merged")[0] == 0
+    assert chainrule("forget", "runs/whole", "b.txt", "--as", "runs/without")[0] == 0
+
+    def figures(name: str) -> float:
+        return json.loads(chainrule("evaluate", f"runs/{name}", cows, "--json")[1])["nats"]
+
+    assert figures("merged") == figures("whole")
+    assert figures("without") == figures("a")
+    assert figures("whole") != figures("a")
+
+
+def test_forgetting_what_was_never_read_changes_nothing(chainrule, run, tmp_path):
+    (tmp_path / "pigs.txt").write_text("pigs fly over the moon\n")
+    code, _, err = chainrule("forget", run, "pigs.txt")
+    assert code == 2
+    assert "was not part of what was counted" in err or "kept aside" in err
+    assert os.listdir("runs") == ["cows"]
+
+
+def test_files_in_a_folder_a_glob_and_several_formats(chainrule, tmp_path):
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_text("\n".join(LINES[:100]))
+    (folder / "b.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in LINES[100:150]))
+    with gzip.open(folder / "c.csv.gz", "wt") as file:
+        file.write("text,other\n" + "".join(f'"{line}",1\n' for line in LINES[150:]))
+    result = json.loads(chainrule("train", folder, "--json", "--unit", "line", "--validation-fraction", "0")[1])
+    assert result["config"]["data"]["text"]["train"]["documents"] == 200
+    assert chainrule("train", "texts/*.txt", "--as", "runs/glob")[0] == 0
