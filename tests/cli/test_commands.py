@@ -159,7 +159,7 @@ def test_show_tells_and_lists_and_verifies(chainrule, run):
 
 def test_export_writes_what_import_reads(chainrule, run, cows):
     assert chainrule("export", run, "--to", "arpa", "-o", "cows.arpa.gz")[0] == 0
-    assert gzip.open("cows.arpa.gz", "rt").read().startswith("\\data\\")
+    assert gzip.decompress(Path("cows.arpa.gz").read_bytes()).startswith(b"\\data\\")
     code, out, _ = chainrule("import", "cows.arpa.gz", "--as", "runs/back")
     assert code == 0
     assert out.strip() == "runs/back"

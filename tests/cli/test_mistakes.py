@@ -122,7 +122,8 @@ def test_help_and_version_answer_without_heavy_imports():
         "import sys; sys.argv = ['chainrule', '{}']\n"
         "try:\n    from chainrule.cli.main import main; main()\n"
         "except SystemExit: pass\n"
-        "heavy = {{'torch', 'numpy', 'numba', 'tokenizers', 'pydantic'}} & set(sys.modules); print(sorted(heavy), file=sys.stderr)"
+        "heavy = {{'torch', 'numpy', 'numba', 'tokenizers', 'pydantic'}} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)"
     )
     for flag, word in (("--help", "train"), ("--version", "chainrule ")):
         done = subprocess.run([sys.executable, "-c", code.format(flag)], capture_output=True, text=True, check=True)

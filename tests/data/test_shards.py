@@ -229,23 +229,20 @@ def test_an_index_of_another_shape_is_refused(tmp_path: Path, text: str) -> None
         TokenShards(tmp_path)
 
 
-@pytest.mark.parametrize("place", ["part", "shards", "shard", "name", "tokens"])
-@pytest.mark.parametrize("value", [None, 5, "x"])
-def test_an_index_with_a_wrong_value_is_refused(tmp_path: Path, place: str, value: object) -> None:
+@pytest.mark.parametrize("place", [(), ("shards",), ("shards", 0), ("shards", 0, "name"), ("shards", 0, "tokens")])
+def test_an_index_with_a_wrong_value_is_refused(tmp_path: Path, place: tuple[str | int, ...]) -> None:
     write(tmp_path, many_batches(5))
-    index = json.loads((tmp_path / INDEX).read_text())
-    part = index["parts"]["train"]
-    if place == "part":
-        index["parts"]["train"] = value
-    elif place == "shards":
-        part["shards"] = value
-    elif place == "shard":
-        part["shards"][0] = value
-    else:
-        part["shards"][0][place] = value
-    (tmp_path / INDEX).write_text(json.dumps(index))
-    with pytest.raises(UserError, match="train again"):
-        TokenShards(tmp_path).tokens(0)
+    text = (tmp_path / INDEX).read_text()
+    for value in (None, 5, "x", -1):
+        index = json.loads(text)
+        target = index["parts"]
+        *path, last = ("train", *place)
+        for key in path:
+            target = target[key]
+        target[last] = value
+        (tmp_path / INDEX).write_text(json.dumps(index))
+        with pytest.raises(UserError, match="train again"):
+            TokenShards(tmp_path).tokens(0)
 
 
 def test_a_folder_without_shards_is_refused(tmp_path: Path) -> None:

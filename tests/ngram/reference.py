@@ -1,4 +1,4 @@
-"""The textbook, slowly: n-gram counts in dictionaries and each smoothing as its formula reads. What the engine must equal."""
+"""The textbook, slowly: counts in dictionaries, each smoothing as its formula reads. The engine must equal it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Reference:
         self.counts[0][(eos,)] -= 1  # the first boundary is never predicted
 
     def continuation(self, k: int) -> Counter[Context]:
-        """Kneser-Ney's counts of k-grams: different words before; plain counts at the top and where a document starts."""
+        """Kneser-Ney's counts: of different words before; plain ones at the top and where a document starts."""
         if k == self.order:
             return self.counts[k - 1]
         found = Counter(gram[1:] for gram in self.counts[k])
@@ -50,10 +50,7 @@ class Reference:
         ]
 
         def probability(word: int, context: Context) -> float:
-            if len(context) == 0:
-                lower = 1 / self.size
-            else:
-                lower = probability(word, context[1:])
+            lower = probability(word, context[1:]) if context else 1 / self.size
             row = tables[len(context)].get(context)
             if not row:
                 return lower

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -38,5 +40,5 @@ def test_scores_cut_over_threads_equal_scores_in_one_piece():
     estimates = METHODS["modified-kneser-ney"](trie, Smoothing(), None)
     whole, _ = score_stream(trie, estimates, ids)
     edges = np.flatnonzero(ids == EOS)
-    pieces = [score_stream(trie, estimates, ids[a : b + 1])[0] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    pieces = [score_stream(trie, estimates, ids[a : b + 1])[0] for a, b in pairwise(edges)]
     np.testing.assert_array_equal(whole, np.concatenate(pieces))
