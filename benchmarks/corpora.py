@@ -18,7 +18,7 @@ def real_lines() -> tuple[str, list[str]]:
 
 
 def write_text(path: Path, size: int) -> str:
-    """A file of about `size` bytes; repeats are shuffled, and one word in ten exchanged, so that n-grams keep growing."""
+    """A file of about `size` bytes; repeats are shuffled and one word in ten exchanged: n-grams keep growing."""
     name, lines = real_lines()
     generator = random.Random(0)
     words = " ".join(lines).split()

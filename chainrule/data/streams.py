@@ -5,7 +5,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from chainrule.data.sources import Source
 from chainrule.errors import UserError
@@ -100,7 +100,7 @@ def _unzstd(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
         yield bytes(pending)
 
 
-def _zstd_pieces(file: MeteredFile, name: str, decompressor) -> Iterator[bytes]:
+def _zstd_pieces(file: MeteredFile, name: str, decompressor: Any) -> Iterator[bytes]:
     # The streaming reader of zstandard takes a cut-off file for a whole one; its frame object knows better.
     frame = None
     while packed := file.read(PACKED_BYTES):
