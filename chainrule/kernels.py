@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -16,12 +17,28 @@ T = TypeVar("T")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+SOURCES = sorted(Path(__file__).parent.rglob("*.py"))
+STAMP = (max(source.stat().st_mtime for source in SOURCES), sum(source.stat().st_size for source in SOURCES))
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile without the interpreter lock (so that threads run side by side) and with IEEE division."""
+    return _compile(function, {"nogil": True, "error_model": "numpy"})
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A small part of other kernels, written into them: a call would count references to its arrays each time."""
+    return _compile(function, {"nogil": True, "error_model": "numpy", "inline": "always"})
+
+
+def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        compiled = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep compiled code: a read-only install and no home folder
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(**options)(function)
+    # Numba keeps a kernel until its own file changes, but a kernel may call another from a file that did.
+    compiled._cache._cache_file._source_stamp = STAMP
+    return compiled
 
 
 def ranges(start: int, stop: int, smallest: int = 1 << 14) -> list[tuple[int, int]]:

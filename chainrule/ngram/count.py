@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.kernels import in_parallel, inlined, kernel, ranges
 from chainrule.ngram.trie import Trie, link_suffixes
 
 MAX_TOKENS = 1 << 31  # positions are 32-bit; larger corpora are counted in parts and merged
 
 
-@kernel
+@inlined
 def _digit(ids, position, offset, eos):
     """1 + the word at `offset` in the window from `position`, or 0 where the window has ended."""
     if position + offset >= len(ids):

@@ -6,20 +6,21 @@ along suffix links, paying the back-off weight each time.
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.kernels import in_parallel, inlined, kernel, ranges
 from chainrule.ngram.smoothing import Estimates
 from chainrule.ngram.trie import Trie, find_child
 
 
-@kernel
+@inlined
 def _advance(word, first_child, suffix, log_probability, backoff, top, state, token):
     """(log p(token | state), the n-gram that matched, the next state)."""
     score = 0.0
-    child = find_child(word, first_child, state, token)
-    while child < 0:
+    while True:
+        child = find_child(word, first_child, state, token)
+        if child >= 0:
+            break
         score += backoff[state]
         state = np.int64(suffix[state])
-        child = find_child(word, first_child, state, token)
     score += log_probability[child]
     return score, child, (child if child < top else np.int64(suffix[child]))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.kernels import in_parallel, inlined, kernel, ranges
 
 ROOT = 0
 MISSING = np.uint32(0xFFFFFFFF)
@@ -73,7 +73,7 @@ class Trie:
         return node
 
 
-@kernel
+@inlined
 def find_child(word, first_child, node, wanted):
     """The child of `node` whose last word is `wanted`, or -1: binary search among sorted siblings.
 
@@ -87,7 +87,9 @@ def find_child(word, first_child, node, wanted):
         half = size >> 1
         low = low + half if word[low + half] <= wanted else low
         size -= half
-    return low if size > 0 and word[low] == wanted else np.int64(-1)
+    if size > 0 and word[low] == wanted:
+        return low
+    return np.int64(-1)
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from chainrule.kernels import kernel
+from chainrule.kernels import inlined, kernel
 
 GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
 OTHER, LETTER, NUMBER, SPACE, UNASSIGNED, UNSEEN = 0, 1, 2, 3, 4, 5
@@ -44,7 +44,7 @@ CLASSES = np.full(sys.maxunicode + 1, UNSEEN, np.uint8)
 CLASSES[:128] = [_classify(point) for point in range(128)]
 
 
-@kernel
+@inlined
 def _code_point(buffer, i):
     """(code point, width in bytes) of the character at i of valid UTF-8."""
     first = np.int64(buffer[i])
@@ -144,7 +144,7 @@ def _gpt2_piece(buffer, i, end, classes):
     return last if stop < end and last > i else stop  # the last space goes with the word after it
 
 
-@kernel
+@inlined
 def _hash(buffer, start, end):
     value = np.uint64(0xCBF29CE484222325) ^ np.uint64(end - start)
     for i in range(start, end):
@@ -154,7 +154,7 @@ def _hash(buffer, start, end):
     return value ^ (value >> np.uint64(32))
 
 
-@kernel
+@inlined
 def _slot(slots, hashes, offsets, arena, buffer, start, end, value):
     """Where the piece is, or the empty place where it belongs (open addressing, linear probing)."""
     mask = len(slots) - 1

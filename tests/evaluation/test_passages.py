@@ -66,7 +66,8 @@ def test_worst_passages_are_those_of_looking_everywhere(
     assert sorted(passage.text for passage in found) == sorted(
         text_of(tokenizer, lines[document], start, stop) for _, document, start, stop in expected
     )
-    assert all(passage.text in tokenizer.decode(tokenizer.encode(lines[passage.line - 1])) for passage in found)
+    for passage in found:  # a passage may begin or end within a character that is spelled in bytes
+        assert passage.text.strip("\ufffd") in tokenizer.decode(tokenizer.encode(lines[passage.line - 1]))
 
 
 def test_passages_name_the_line_and_the_file_they_stand_in() -> None:

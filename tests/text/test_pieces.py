@@ -14,7 +14,7 @@ from tokenizers import pre_tokenizers
 from chainrule.data.documents import Documents
 from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, PieceTable, expand, has_unassigned
 from chainrule.text.words import count_pieces
-from tests.text.samples import SEEDED, as_documents, assigned_text, batches_of_texts
+from tests.text.samples import SEEDED, as_documents, assigned_text
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 WHITESPACE_SPLIT = pre_tokenizers.WhitespaceSplit()
@@ -116,12 +116,19 @@ def test_a_number_means_the_same_piece_in_every_batch(mode: int, batches: list[l
 
 @MODES
 @SEEDED
-@given(batches=batches_of_texts)
+@given(batches=st.lists(st.lists(assigned_text, max_size=4), max_size=3))
 def test_counts_are_those_of_the_library_s_cuts(mode: int, batches: list[list[str]]) -> None:
     pieces, counts = count_pieces([as_documents(texts) for texts in batches], mode)
     expected = Counter(piece for texts in batches for text in texts for piece in REFERENCES[mode](text))
     assert dict(zip([piece.decode() for piece in pieces], counts.tolist(), strict=True)) == expected
     assert [piece.decode() for piece in pieces] == list(expected), "pieces come in the order they first occur"
+
+
+@pytest.mark.parametrize("text", ["!\u0378", "\u0378!", "a\u0378", "(\U0001239a)", " \u0378\u0378, \u0378"])
+def test_counts_of_characters_newer_than_this_python_are_those_of_the_library_s_cuts(text: str) -> None:
+    pieces, counts = count_pieces([as_documents([text])], GPT2)
+    found = dict(zip([piece.decode() for piece in pieces], counts.tolist(), strict=True))
+    assert found == Counter(REFERENCES[GPT2](text))
 
 
 def test_nothing_has_no_pieces() -> None:
