@@ -44,8 +44,12 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
 
 def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str], int]:
     """(entries, metadata, where the data starts)."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
+    try:
+        size = path.stat().st_size
+        file = open(path, "rb")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    with file:
         start = file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if not 2 <= length <= min(MAX_HEADER, size - 8):

@@ -49,7 +49,9 @@ def command(
             help="bytes, characters, words, bpe; or a tokenizer.json or run to take it from.", rich_help_panel=Tokens
         ),
     ] = "auto",
-    vocabulary_size: Annotated[int | None, typer.Option(help="The most tokens.", rich_help_panel=Tokens)] = None,
+    vocabulary_size: Annotated[
+        int | None, typer.Option(help="The most words, characters or (bpe) tokens.", rich_help_panel=Tokens)
+    ] = None,
     min_count: Annotated[
         int | None, typer.Option(help="Leave out words seen less often.", rich_help_panel=Tokens)
     ] = None,

@@ -6,16 +6,17 @@ it lie the file and line at which every document starts, so that any token can b
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
+from chainrule.kernels import kernel
 
 INDEX = "index.json"
 TOKENS_PER_SHARD = 1 << 27
@@ -34,7 +35,7 @@ class Place:
 class Part:
     """One split of a corpus: its shards and their sizes."""
 
-    shards: list[dict[str, object]] = field(default_factory=list)
+    shards: list[dict[str, Any]] = field(default_factory=list)
     tokens: int = 0  # counted as predicted: every document's own, and its <eos>
     documents: int = 0
     text_bytes: int = 0
@@ -86,8 +87,9 @@ class ShardWriter:
         self.part.tokens += len(ids)
         self.part.documents += len(documents)
         self.part.text_bytes += int(documents.sizes.sum())
-        for start, end in _spans(documents):
-            self._hash.update(documents.buffer[start:end].data)
+        laid_out = np.empty(int((documents.ends - documents.starts).sum()) + 8 * len(documents), np.uint8)
+        _lay_out(documents.buffer, documents.starts, documents.ends, laid_out)
+        self._hash.update(laid_out.data)
 
     def _finish_shard(self) -> None:
         self._file.close()
@@ -102,7 +104,7 @@ class ShardWriter:
                 "files": columns[2].astype(np.uint32),
             },
         )
-        self.part.shards.append({"name": self._stem, "tokens": self._size, "documents": len(columns[0])})
+        self.part.shards.append({"tokens": self._size, "documents": len(columns[0])})
 
     def close(self) -> Part:
         self._finish_shard()
@@ -118,13 +120,16 @@ class ShardWriter:
         self._file.close()
 
 
-def _spans(documents: Documents) -> Iterator[tuple[int, int]]:
-    """The parts of the buffer that hold the documents; neighbours but for a separator are taken together."""
-    starts, ends = documents.starts, documents.ends
-    breaks = np.flatnonzero(starts[1:] - ends[:-1] > documents.separator_bytes) + 1
-    firsts = np.concatenate([[0], breaks])
-    lasts = np.concatenate([breaks, [len(starts)]]) - 1
-    return zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
+@kernel
+def _lay_out(buffer, starts, ends, out):
+    """Each document's size in eight bytes, then the document: what is hashed, however the text came in batches."""
+    written = 0
+    for document in range(len(starts)):
+        size = ends[document] - starts[document]
+        for byte in range(8):
+            out[written + byte] = (size >> (8 * byte)) & 0xFF
+        out[written + 8 : written + 8 + size] = buffer[starts[document] : ends[document]]
+        written += 8 + size
 
 
 def write_index(
@@ -143,35 +148,38 @@ class TokenShards:
     """The shards of one split, opened for reading."""
 
     def __init__(self, folder: Path, name: str = "train"):
+        self.folder, self.name = folder, name
         try:
             index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
             part = index["parts"][name]
-            self.dtype = np.dtype(index["dtype"])
-            self.tokenizer_hash: str = index["tokenizer_hash"]
-            self.paths: list[str] = part.pop("paths")
+            self.dtype = np.dtype({"uint16": np.uint16, "uint32": np.uint32}[index["dtype"]])
+            self.tokenizer_hash = str(index["tokenizer_hash"])
+            self.paths = [str(path) for path in part.pop("paths")]
             self.part = Part(**part)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            self._sizes = [int(entry["tokens"]) * self.dtype.itemsize for entry in self.part.shards]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"'{folder}' holds no token shards for '{name}' that can be read ({error}); train again"
             ) from None
-        self.folder, self.name = folder, name
+
+    def _path(self, shard: int, ending: str) -> Path:
+        """Shards are named by number, whatever an index may claim."""
+        return self.folder / f"{self.name}-{shard:05d}{ending}"
 
     def __len__(self) -> int:
         return len(self.part.shards)
 
     def tokens(self, shard: int) -> np.ndarray:
         """One shard as a memory-mapped stream eos d1 eos ... eos."""
-        entry = self.part.shards[shard]
-        path = self.folder / f"{entry['name']}.bin"
-        if path.stat().st_size != int(str(entry["tokens"])) * self.dtype.itemsize:
-            raise UserError(
-                f"the token shard '{path}' has {path.stat().st_size} bytes, not what its index says; train again"
-            )
+        path, size = self._path(shard, ".bin"), self._sizes[shard]
+        found = path.stat().st_size if path.is_file() else None
+        if found != size:
+            has = "is missing" if found is None else f"has {found} bytes instead of {size}"
+            raise UserError(f"the token shard '{path}' {has}; train again")
         return np.memmap(path, self.dtype, mode="r").view(np.ndarray)
 
     def place(self, shard: int, position: int) -> Place:
         """The file and line of the document that holds a position of a shard."""
-        entry = self.part.shards[shard]
-        table, _ = load_arrays(self.folder / f"{entry['name']}.documents.safetensors")
+        table, _ = load_arrays(self._path(shard, ".documents.safetensors"))
         document = max(int(np.searchsorted(table["starts"], position, side="right")) - 1, 0)
         return Place(self.paths[int(table["files"][document])], int(table["lines"][document]))

@@ -96,11 +96,12 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
     fraction = splitting.validation_fraction
     if fraction == 0:
         return Split()
-    documents = total = 0
+    documents = total = last_begin = 0
     lowest, highest, below = 1.0, 0.0, 0
     for batch in batches:
         documents += len(batch)
         total += int(batch.sizes.sum())
+        last_begin = total - int(batch.sizes[-1])
         if splitting.split == "documents":
             fractions = content_fractions(batch, splitting.seed)
             lowest, highest = min(lowest, float(fractions.min())), max(highest, float(fractions.max()))
@@ -112,7 +113,8 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
             if splitting.split == "tail"
             else f"only {documents} document{'s' * (documents > 1)}: the last part is the validation text"
         )
-        return Split(tail=int(total * (1 - fraction)), cuts_documents=cuts, note=note)
+        tail = int(total * (1 - fraction))
+        return Split(tail=tail if cuts else min(tail, last_begin), cuts_documents=cuts, note=note)
     if lowest == highest or below == documents:
         return Split(note="nothing is kept aside for validation: the documents are all alike")
     if below == 0:

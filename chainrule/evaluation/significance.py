@@ -31,11 +31,11 @@ def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: in
         raise UserError("the two models were not scored on the same documents; evaluate both on the same text")
     if len(first) < 2:
         raise UserError("one document cannot be resampled; use --unit line or block, or more text")
-    gap = (first.nats - second.nats) / NATS_PER_BIT
-    if not np.isfinite(gap).all():
+    if not (np.isfinite(first.nats) & np.isfinite(second.nats)).all():
         raise UserError(
             "a model gave some of this text probability zero, so the two cannot be compared; use a smoothed one"
         )
+    gap = (first.nats - second.nats) / NATS_PER_BIT
     size = first.text_bytes.astype(np.float64)
     generator = np.random.default_rng(seed)
     found = []

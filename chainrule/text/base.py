@@ -8,7 +8,9 @@ it never comes out of text, even where the text says "<eos>".
 import codecs
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import decoders, pre_tokenizers
+from tokenizers import decoders, models, pre_tokenizers
 
 from chainrule.errors import UserError
 from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, DocumentBatch, PieceTable, expand, has_unassigned
@@ -24,6 +26,7 @@ from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, DocumentBatch, P
 EOS = "<eos>"
 UNKNOWN = "<unk>"
 END_NAMES = (EOS, "<|endoftext|>", "</s>", "<|end_of_text|>", "<|im_end|>")
+_SURROGATES = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
 EVERY_CHARACTER = r"[\s\S]"
 
 
@@ -63,23 +66,48 @@ def end_with_eos(backend: tokenizers.Tokenizer) -> "Tokenizer":
     return Tokenizer(backend)
 
 
+@contextmanager
+def library_errors(what: str) -> Iterator[None]:
+    """Whatever the library says of a bad file as one sentence; it panics on some, and a panic is not an Exception."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise UserError(f"{what} ({str(error)[:120] or type(error).__name__})") from None
+
+
 class Tokenizer:
     def __init__(self, backend: tokenizers.Tokenizer):
-        backend.encode_special_tokens = True  # special tokens written out in a text are just text
+        _make_plain(backend)
         self.backend = backend
         self.vocabulary_size: int = backend.get_vocab_size()
-        found = (backend.token_to_id(name) for name in END_NAMES)
-        eos = next((id for id in found if id is not None), None)
-        if eos is None:
-            raise UserError(f"the tokenizer has no end token: none of {', '.join(END_NAMES)} is in its vocabulary")
-        self.eos: int = eos
         self._settings: dict[str, Any] = json.loads(backend.to_str())
         self.is_closed = self._settings["model"]["type"] == "WordLevel"
-        self.unknown: int | None = backend.token_to_id(UNKNOWN) if self.is_closed else None
+        self.unknown: int | None = self._find_unknown() if self.is_closed else None
+        self.eos: int = self._find_eos()
         self._cut = self._way_to_cut()
         self._table = PieceTable(self._cut) if self._cut is not None else None
         self._lengths = np.array([1], np.int64)  # piece 0 is the end of a document
-        self._tokens = np.array([eos], np.uint32)
+        self._tokens = np.array([self.eos], np.uint32)
+
+    def _find_unknown(self) -> int:
+        name = self._settings["model"]["unk_token"]
+        unknown = self.backend.token_to_id(name)
+        if unknown is None:
+            raise UserError(f"the tokenizer's vocabulary is closed but lacks its token for unknown words, '{name}'")
+        return int(unknown)
+
+    def _find_eos(self) -> int:
+        """The end token: special, so that no text can spell it."""
+        special = {token["content"] for token in self._settings["added_tokens"] if token["special"]}
+        name = next((name for name in END_NAMES if name in special), None)
+        if name is None:
+            raise UserError(f"the tokenizer has no end token: none of {', '.join(END_NAMES)} is a special token of it")
+        eos: int = self.backend.token_to_id(name)  # type: ignore[assignment]
+        if eos in self.backend.encode(name, add_special_tokens=False).ids:
+            raise UserError(f"the tokenizer takes '{name}' in a text for the end of the document; rename that word")
+        return eos
 
     def _way_to_cut(self) -> int | None:
         """Which of the fast ways makes this tokenizer's cuts; None where only the library itself knows."""
@@ -101,12 +129,16 @@ class Tokenizer:
         model = self._settings["model"]
         if self._cut == CHARACTERS:
             return "bytes" if model["type"] == "BPE" and not model["ignore_merges"] else "characters"
-        if self._cut == WHITESPACE or (model["type"] == "BPE" and not model["merges"]):
+        if self._cut == WHITESPACE or (model["type"] == "BPE" and model["ignore_merges"] and not model["merges"]):
             return "words"
         return "bpe" if model["type"] == "BPE" else "other"
 
     def encode(self, text: str) -> np.ndarray:
         """'to be' -> [1045, 307]: no <eos> is added."""
+        if not text.isascii() and _SURROGATES.search(text):
+            raise UserError(
+                "the text has bytes that are not UTF-8; save it as UTF-8, or check your terminal's encoding"
+            )
         return np.array(self.backend.encode(text, add_special_tokens=False).ids, np.uint32)
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -182,14 +214,8 @@ class Tokenizer:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
-        try:
+        with library_errors(f"'{path}' is not a tokenizer that can be read"):
             return cls(tokenizers.Tokenizer.from_str(text))
-        except UserError:
-            raise
-        except BaseException as error:  # the library panics on some files, and a panic is not an Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            raise UserError(f"'{path}' is not a tokenizer that can be read ({str(error)[:120]})") from None
 
 
 class StreamDecoder:
@@ -213,6 +239,23 @@ class StreamDecoder:
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)
+
+
+def _make_plain(backend: tokenizers.Tokenizer) -> None:
+    """What a file may bring that would make ids depend on more than the text, or be ids that no model can have."""
+    ids = backend.get_vocab(with_added_tokens=True).values()
+    if not ids or max(ids) >= len(ids):
+        found = f"{len(ids)} tokens with ids up to {max(ids, default=0)}"
+        raise UserError(f"the tokenizer.json has {found}; ids must count up without gaps")
+    if not isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None):
+        raise UserError(
+            f"the tokenizer decodes by {type(backend.decoder).__name__}, which is not supported; use ByteLevel"
+        )
+    backend.no_padding()
+    backend.no_truncation()
+    if isinstance(backend.model, models.BPE):
+        backend.model.dropout = None
+    backend.encode_special_tokens = True  # special tokens written out in a text are just text
 
 
 def byte_level_backend(model: Any, pre_tokenizer: Any | None = None) -> tokenizers.Tokenizer:

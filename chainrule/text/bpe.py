@@ -7,7 +7,7 @@ from pathlib import Path
 from tokenizers import models, pre_tokenizers, trainers
 
 from chainrule.errors import UserError
-from chainrule.text.base import Tokenizer, Vocabulary, byte_level_backend, end_with_eos
+from chainrule.text.base import Tokenizer, Vocabulary, byte_level_backend, end_with_eos, library_errors
 from chainrule.text.pieces import DocumentBatch
 
 MOST_TEXT = 64 << 20  # merges of a large corpus are learned from this much of it
@@ -49,12 +49,10 @@ def _texts(batches: Iterable[DocumentBatch]) -> Iterator[str]:
 
 def load_gpt2(folder: Path) -> Tokenizer:
     """GPT-2's own files, encoder.json and vocab.bpe, from a folder."""
-    try:
+    with library_errors(f"'{folder}' does not hold GPT-2's encoder.json and vocab.bpe"):
         known = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
         lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")
         merges = [(left, right) for left, right in (line.split(" ") for line in lines[1:] if line)]
         backend = byte_level_backend(models.BPE(vocab=known, merges=merges))
-    except (OSError, ValueError) as error:
-        raise UserError(f"'{folder}' does not hold GPT-2's encoder.json and vocab.bpe: {error}") from None
-    backend.add_special_tokens(["<|endoftext|>"])
-    return Tokenizer(backend)
+        backend.add_special_tokens(["<|endoftext|>"])
+        return Tokenizer(backend)

@@ -6,6 +6,7 @@ expression), so a piece needs to be turned into tokens only once, however often 
 
 import itertools
 import sys
+import threading
 import unicodedata
 from typing import Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 from chainrule.kernels import inlined, kernel
 
 GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
-OTHER, LETTER, NUMBER, SPACE, UNASSIGNED, UNSEEN = 0, 1, 2, 3, 4, 5
+OTHER, LETTER, NUMBER, SPACE, UNSEEN = 0, 1, 2, 3, 4
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 END = 0  # the piece that stands for the end of a document
 
@@ -31,17 +32,16 @@ class DocumentBatch(Protocol):
 
 
 def _classify(point: int) -> int:
-    category = unicodedata.category(chr(point))
     if chr(point) in WHITE_SPACE:
         return SPACE
-    if category == "Cn":  # newer Unicode versions may know better
-        return UNASSIGNED
-    return {"L": LETTER, "N": NUMBER}.get(category[0], OTHER)
+    return {"L": LETTER, "N": NUMBER}.get(unicodedata.category(chr(point))[0], OTHER)
 
 
 # The class of every code point; those beyond ASCII are filled in when a text first has them, to save start-up time.
 CLASSES = np.full(sys.maxunicode + 1, UNSEEN, np.uint8)
 CLASSES[:128] = [_classify(point) for point in range(128)]
+IS_UNASSIGNED = np.zeros(len(CLASSES), bool)
+LEARNING = threading.Lock()
 
 
 @inlined
@@ -74,11 +74,11 @@ def _collect(buffer, classes, wanted, found):
 
 
 @kernel
-def _has_class(buffer, classes, wanted):
+def _has_any(buffer, is_wanted):
     i = 0
     while i < len(buffer):
         point, width = _code_point(buffer, i)
-        if classes[point] == wanted:
+        if is_wanted[point]:
             return True
         i += width
     return False
@@ -87,14 +87,17 @@ def _has_class(buffer, classes, wanted):
 def learn_classes(buffer: np.ndarray) -> None:
     """Look up every character of a text (valid UTF-8) that was not met before."""
     found = np.empty(4096, np.int64)
-    while size := _collect(buffer, CLASSES, UNSEEN, found):
-        CLASSES[found[:size]] = [_classify(int(point)) for point in found[:size]]
+    with LEARNING:
+        while size := _collect(buffer, CLASSES, UNSEEN, found):
+            points = found[:size].tolist()
+            CLASSES[found[:size]] = [_classify(point) for point in points]
+            IS_UNASSIGNED[found[:size]] = [unicodedata.category(chr(point)) == "Cn" for point in points]
 
 
 def has_unassigned(buffer: np.ndarray) -> bool:
     """Characters that this Python's Unicode does not know yet: leave them to the library, which may be newer."""
     learn_classes(buffer)
-    return bool((CLASSES == UNASSIGNED).any()) and bool(_has_class(buffer, CLASSES, UNASSIGNED))
+    return bool(IS_UNASSIGNED.any()) and bool(_has_any(buffer, IS_UNASSIGNED))
 
 
 @kernel

@@ -183,7 +183,7 @@ def test_a_shard_that_grew_is_refused(tmp_path: Path) -> None:
     shards = write(tmp_path, many_batches(5))
     path = tmp_path / "train-00000.bin"
     path.write_bytes(path.read_bytes() + b"\0\0")
-    with pytest.raises(UserError, match="not what its index says"):
+    with pytest.raises(UserError, match="instead of"):
         shards.tokens(0)
 
 
@@ -229,7 +229,7 @@ def test_an_index_of_another_shape_is_refused(tmp_path: Path, text: str) -> None
         TokenShards(tmp_path)
 
 
-@pytest.mark.parametrize("place", [(), ("shards",), ("shards", 0), ("shards", 0, "name"), ("shards", 0, "tokens")])
+@pytest.mark.parametrize("place", [(), ("shards",), ("shards", 0), ("shards", 0, "tokens")])
 def test_an_index_with_a_wrong_value_is_refused(tmp_path: Path, place: tuple[str | int, ...]) -> None:
     write(tmp_path, many_batches(5))
     text = (tmp_path / INDEX).read_text()
