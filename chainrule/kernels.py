@@ -4,6 +4,7 @@ The code is kept on disk beside the source (or in the user's cache), so only the
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 
 T = TypeVar("T")
 
@@ -19,6 +21,23 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 SOURCES = sorted(Path(__file__).parent.rglob("*.py"))
 STAMP = (max(source.stat().st_mtime for source in SOURCES), sum(source.stat().st_size for source in SOURCES))
+
+
+class _SayOnce(event.Listener):  # type: ignore[misc]
+    """Compiling takes a while: let the person who waits know why, and that it is only this once."""
+
+    has_said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.has_said and sys.stderr.isatty():
+            print("compiling kernels, the first time only ...", file=sys.stderr)
+        self.has_said = True
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _SayOnce())
 
 
 def kernel(function: Callable[..., Any]) -> Any:

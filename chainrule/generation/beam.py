@@ -12,7 +12,7 @@ import numpy as np
 from chainrule.errors import UserError
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.filters import largest
-from chainrule.generation.prompt import Tokenizer, prompt_ids
+from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.sample import Generation
 from chainrule.generation.settings import require_number, require_whole
 from chainrule.models.base import Steps, log_softmax
@@ -49,8 +49,8 @@ class Beam:
 
 def beam_search(model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, condition: Any = None) -> list[Generation]:
     """The best texts found, best first."""
-    ids = prompt_ids(model, tokenizer, prompt, beam.truncate)
-    search = _Search(Decoder(model, ids, condition), tokenizer, beam)
+    read = read_prompt(model, tokenizer, prompt, beam.truncate)
+    search = _Search(Decoder(model, read.ids, condition, read.allowed), tokenizer, read, beam)
     while search.is_going_on():
         search.advance()
     if not search.kept:
@@ -61,7 +61,8 @@ def beam_search(model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, con
 class _Search:
     """The beginnings that go on, as rows of the decoder, and the best finished texts."""
 
-    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, beam: Beam) -> None:
+    def __init__(self, decoder: Decoder, tokenizer: Tokenizer, prompt: Prompt, beam: Beam) -> None:
+        self.prompt = prompt
         self.decoder = decoder
         self.tokenizer = tokenizer
         self.beam = beam
@@ -110,7 +111,7 @@ class _Search:
     def _finish(self, ids: list[int], log_probabilities: np.ndarray, reason: str) -> None:
         """Keep a finished text if it is among the best."""
         score = self.beam.score(float(log_probabilities.sum()), len(ids))
-        text_ids = ids[:-1] if reason == "eos" else ids
-        text = self.tokenizer.decode(text_ids)
+        stream = self.prompt.continuation(self.tokenizer)
+        text = "".join(stream.feed(id) for id in (ids[:-1] if reason == "eos" else ids)) + stream.flush()
         done = Generation(text, tuple(ids), tuple(log_probabilities.tolist()), reason, score=score)
         self.kept = sorted([*self.kept, done], key=lambda kept: -(kept.score or 0.0))[: self.beam.samples]

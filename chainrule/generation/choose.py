@@ -3,6 +3,7 @@
 A draw is a pure function of logits and a number in [0, 1), so that one roll can be tried on several dice.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,11 +28,30 @@ class Filters(Protocol):
     def repetition_penalty(self) -> float: ...
 
 
+@dataclass(frozen=True)
+class Roll:
+    """What each row chose, and log(sum(exp(logits))) of its unfiltered logits: (batch,) each."""
+
+    chosen: np.ndarray
+    log_normalizer: np.ndarray
+
+
+def roll(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> Roll:
+    """Draw with the filters, measure without; where no filter is on, both share their exponentials."""
+    weights = _weights(logits, multiple=BLOCK)
+    sums = _block_sums(weights)
+    ids, kept = candidates(logits, seen, settings)
+    if kept is logits:
+        chosen = _invert(weights, sums, uniforms)
+    else:
+        chosen = choose(kept, uniforms)
+        chosen = chosen if ids is None else ids[np.arange(len(ids)), chosen]
+    return Roll(chosen, logits.max(-1) + np.log(sums.sum(-1)))
+
+
 def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
     """The id each row chooses, given its own uniform number: (batch,)."""
-    ids, kept = candidates(logits, seen, settings)
-    chosen = choose(kept, uniforms)
-    return chosen if ids is None else ids[np.arange(len(ids)), chosen]
+    return roll(logits, seen, settings, uniforms).chosen
 
 
 def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np.ndarray:
@@ -66,21 +86,23 @@ def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple
 def choose(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     """Inverse CDF: the first index whose running total of probability exceeds the row's number in [0, 1)."""
     weights = _weights(logits, multiple=BLOCK)
+    return _invert(weights, _block_sums(weights), uniforms)
+
+
+def _block_sums(weights: np.ndarray) -> np.ndarray:
+    sums: np.ndarray = weights.reshape(len(weights), -1, BLOCK).sum(-1, dtype=np.float64)  # (batch, blocks)
+    return sums
+
+
+def _invert(weights: np.ndarray, sums: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """Find the block in which the running total passes the row's number, then the token inside it."""
     blocks = weights.reshape(len(weights), -1, BLOCK)  # (batch, blocks, BLOCK)
-    sums = blocks.sum(-1, dtype=np.float64)  # (batch, blocks)
     chosen = np.empty(len(weights), np.int64)
     for row, uniform in enumerate(uniforms):
         block, rest = _exceeding(sums[row], uniform * sums[row].sum())
         inside, _ = _exceeding(blocks[row, block], rest)
         chosen[row] = block * BLOCK + inside
     return chosen
-
-
-def log_normalizer(logits: np.ndarray) -> np.ndarray:
-    """log(sum(exp(logits))) of each row, in float64: (batch,). Some logit of each row must be finite."""
-    sums = _weights(logits).sum(-1, dtype=np.float64)
-    result: np.ndarray = logits.max(-1) + np.log(sums)
-    return result
 
 
 def _weights(logits: np.ndarray, multiple: int = 1) -> np.ndarray:

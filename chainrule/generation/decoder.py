@@ -36,9 +36,12 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 class Decoder:
-    """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length)."""
+    """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length).
 
-    def __init__(self, model: Steps, ids: np.ndarray, condition: Any = None) -> None:
+    Of the first token, only the `allowed` ones are possible, unless the model excludes them all.
+    """
+
+    def __init__(self, model: Steps, ids: np.ndarray, condition: Any = None, allowed: np.ndarray | None = None) -> None:
         self.model = model
         self.condition = condition
         self.context_length: int | None = getattr(model, "context_length", None)
@@ -47,6 +50,8 @@ class Decoder:
         self.state: State = None
         self.logits = np.empty(0)
         self._restart(len(ids))
+        if allowed is not None and (self.logits[:, allowed] > -np.inf).any():
+            self.logits = np.where(allowed, self.logits, -np.inf)
 
     @property
     def history(self) -> np.ndarray:

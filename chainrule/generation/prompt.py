@@ -1,5 +1,10 @@
-"""What a prompt becomes: the boundary token that starts every document, then the prompt's own tokens."""
+"""What a prompt becomes: the boundary token that starts every document, then the prompt's own tokens.
 
+A space at the end of a prompt belongs to the word that is to come: tokenizers write it into the next token. So it is
+taken back, and the first token must begin with it ("token healing").
+"""
+
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +21,7 @@ class TextStream(Protocol):
 
 
 class Tokenizer(Protocol):
-    """What generation needs of a tokenizer."""
+    """What generation needs of a tokenizer; one that tells its `token_bytes` has prompts healed."""
 
     @property
     def eos(self) -> int: ...
@@ -28,14 +33,53 @@ class Tokenizer(Protocol):
     def stream(self) -> TextStream: ...
 
 
-def prompt_ids(model: Any, tokenizer: Tokenizer, prompt: str, truncate: bool) -> np.ndarray:
+@dataclass(frozen=True)
+class Prompt:
+    ids: np.ndarray  # what the model reads
+    text: str
+    opening: str = ""  # what was taken back from the prompt's end
+    allowed: np.ndarray | None = None  # (vocabulary,) the tokens that begin with it
+
+    def continuation(self, tokenizer: Tokenizer) -> "Continuation":
+        return Continuation(tokenizer.stream(), self)
+
+
+class Continuation:
+    """The text of tokens that come after a prompt, without the opening that the prompt has shown already."""
+
+    def __init__(self, stream: TextStream, prompt: Prompt):
+        self._stream = stream
+        self._hidden = len(prompt.opening)
+        if len(prompt.ids) > 1 and prompt.text and not prompt.text[-1].isspace():
+            stream.feed(int(prompt.ids[-1]))  # words that are joined by spaces need to know that they are not the first
+
+    def feed(self, token: int) -> str:
+        return self._show(self._stream.feed(token))
+
+    def flush(self) -> str:
+        return self._show(self._stream.flush())
+
+    def _show(self, text: str) -> str:
+        shown, self._hidden = text[self._hidden :], max(0, self._hidden - len(text))
+        return shown
+
+
+def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool) -> Prompt:
     """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it."""
-    encoded = np.asarray(tokenizer.encode(prompt), dtype=np.int64)
-    ids = np.concatenate([np.array([tokenizer.eos], np.int64), encoded])
+    encoded = np.asarray(tokenizer.encode(text), dtype=np.int64)
     reads = getattr(model, "context_length", None)
-    if reads is None:
-        return ids
-    if len(encoded) > reads and not truncate:
+    if reads is not None and len(encoded) > reads and not truncate:
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
         raise UserError(f"{found}; shorten it or pass --truncate")
-    return ids[-reads:]
+    opening, allowed = _take_back(tokenizer, encoded)
+    ids = np.concatenate([np.array([tokenizer.eos], np.int64), encoded[: len(encoded) - bool(opening)]])
+    return Prompt(ids if reads is None else ids[-reads:], text, opening, allowed)
+
+
+def _take_back(tokenizer: Tokenizer, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
+    """A last token that is nothing but a space, and the longer tokens that begin with it, where there are any."""
+    spelled: list[bytes] | None = getattr(tokenizer, "token_bytes", None)
+    if spelled is None or not len(ids) or spelled[int(ids[-1])] != b" ":
+        return "", None
+    allowed = np.array([each.startswith(b" ") for each in spelled])
+    return (" ", allowed) if allowed.sum() > 1 else ("", None)

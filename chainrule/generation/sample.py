@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.generation.choose import draw, log_normalizer
+from chainrule.generation.choose import Roll, roll
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.filters import largest
-from chainrule.generation.prompt import Tokenizer, prompt_ids
+from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.settings import require_number, require_whole
 from chainrule.generation.stop import StopStrings
 from chainrule.models.base import Steps
@@ -104,21 +104,23 @@ def stream(
     The prompt is read once, whatever the number of samples. To know the seed, pass `sampling.seeded()`. A
     torch model must be in evaluation mode. `condition` is what `model.start` takes, for a batch of one.
     """
-    ids = prompt_ids(model, tokenizer, prompt, sampling.truncate)
-    return _stream(model, tokenizer, ids, sampling.seeded(), condition)
+    read = read_prompt(model, tokenizer, prompt, sampling.truncate)
+    return _stream(model, tokenizer, read, sampling.seeded(), condition)
 
 
-def _stream(model: Steps, tokenizer: Tokenizer, ids: np.ndarray, sampling: Sampling, condition: Any) -> Iterator[Token]:
-    decoder = Decoder(model, ids, condition)
+def _stream(model: Steps, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, condition: Any) -> Iterator[Token]:
+    ids = prompt.ids
+    decoder = Decoder(model, ids, condition, prompt.allowed)
     decoder.select(np.zeros(sampling.samples, np.int64))
-    rows = [_Row(tokenizer, sampling, sampling.first_sample + index) for index in range(sampling.samples)]
+    rows = [_Row(tokenizer, prompt, sampling, sampling.first_sample + index) for index in range(sampling.samples)]
     seen = np.zeros(decoder.logits.shape, bool)
     # The boundary token is not text: to penalize it would only make documents longer.
     seen[:, ids[ids != tokenizer.eos]] = True
     while True:
-        chosen = _draw(decoder.logits, seen, sampling, rows)
+        rolled = _roll(decoder.logits, seen, sampling, rows)
+        chosen = rolled.chosen
         seen[np.arange(len(rows)), chosen] = True
-        yield from _tokens(decoder.logits, chosen, sampling.alternatives, rows)
+        yield from _tokens(decoder.logits, rolled, sampling.alternatives, rows)
         going_on = np.array([index for index, row in enumerate(rows) if row.finish_reason is None], np.int64)
         if len(going_on) == 0:
             return
@@ -128,20 +130,19 @@ def _stream(model: Steps, tokenizer: Tokenizer, ids: np.ndarray, sampling: Sampl
         decoder.append(chosen)
 
 
-def _draw(logits: np.ndarray, seen: np.ndarray, sampling: Sampling, rows: list["_Row"]) -> np.ndarray:
+def _roll(logits: np.ndarray, seen: np.ndarray, sampling: Sampling, rows: list["_Row"]) -> Roll:
     if (logits.max(-1) == -np.inf).any():
         raise UserError(
             "this model gives every next token probability zero here; use a smoothed model or another prompt"
         )
     uniforms = np.array([row.generator.random() for row in rows])
-    return draw(logits, seen, sampling, uniforms)
+    return roll(logits, seen, sampling, uniforms)
 
 
-def _tokens(logits: np.ndarray, chosen: np.ndarray, alternatives: int, rows: list["_Row"]) -> Iterator[Token]:
-    normalizers = log_normalizer(logits)
-    found = logits[np.arange(len(chosen)), chosen] - normalizers
-    others = _alternatives(logits, normalizers, alternatives)
-    for row, token, log_probability, beside in zip(rows, chosen, found, others, strict=True):
+def _tokens(logits: np.ndarray, rolled: Roll, alternatives: int, rows: list["_Row"]) -> Iterator[Token]:
+    found = logits[np.arange(len(rows)), rolled.chosen] - rolled.log_normalizer
+    others = _alternatives(logits, rolled.log_normalizer, alternatives)
+    for row, token, log_probability, beside in zip(rows, rolled.chosen, found, others, strict=True):
         yield row.take(int(token), float(log_probability), beside)
 
 
@@ -159,14 +160,14 @@ def _alternatives(logits: np.ndarray, normalizers: np.ndarray, count: int) -> li
 class _Row:
     """One sample in progress: its own random numbers, and its text on the way out."""
 
-    def __init__(self, tokenizer: Tokenizer, sampling: Sampling, index: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int) -> None:
         # A counter-based generator makes streams of adjacent keys independent: Salmon et al. 2011.
         key = np.array([sampling.seed, index], np.uint64)
         self.generator = np.random.Generator(np.random.Philox(key=key))
         self.index = index
         self.eos = tokenizer.eos
         self.remaining = sampling.max_tokens
-        self.text = tokenizer.stream()
+        self.text = prompt.continuation(tokenizer)
         self.stop = StopStrings(sampling.stop)
         self.finish_reason: str | None = None
 

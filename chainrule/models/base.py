@@ -64,6 +64,17 @@ def select_rows(state: S, rows: Array) -> S:
     return state[rows]  # type: ignore[index]
 
 
+def slide(before: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For models whose state is the last few words: the context at every position, and the new state.
+
+    before (batch, context), tokens (batch, time) -> (batch, time, context), (batch, context)
+    """
+    context, time = before.shape[1], tokens.shape[1]
+    words = np.concatenate([before, tokens], 1)
+    places = np.arange(1, time + 1)[:, None] + np.arange(context)
+    return words[:, places], words[:, time:]
+
+
 def log_softmax(logits: Array) -> Array:
     """log(softmax) over the last axis: torch's own for its tensors, in float64 for NumPy's; -inf stays -inf."""
     if not isinstance(logits, np.ndarray):

@@ -14,7 +14,7 @@ import numpy as np
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.kernels import in_parallel, kernel, ranges
-from chainrule.models.base import LanguageModel, State
+from chainrule.models.base import LanguageModel, State, slide
 from chainrule.ngram.suffix_array import build_suffix_array, count_next, find_longest
 
 
@@ -89,16 +89,12 @@ class Model(LanguageModel):
         return np.full((batch_size, self.config.context_length), -1, np.int64)
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        tokens = np.asarray(tokens, np.int64)  # (batch, time)
-        batch, time = tokens.shape
-        context = self.config.context_length
-        words = np.concatenate([state, tokens], 1)
-        windows = np.lib.stride_tricks.sliding_window_view(words, context, 1)[:, 1:].reshape(batch * time, context)
-        counts = np.empty((batch * time, self.vocabulary_size), np.int64)
-        _distributions(np.ascontiguousarray(windows), self.ids, self.suffixes, self.eos, counts)
+        contexts, state = slide(state, np.asarray(tokens, np.int64))
+        counts = np.empty((tokens.size, self.vocabulary_size), np.int64)
+        _distributions(contexts.reshape(tokens.size, -1), self.ids, self.suffixes, self.eos, counts)
         with np.errstate(divide="ignore"):
             logits = np.log(counts / counts.sum(-1, keepdims=True)).astype(np.float32)
-        return logits.reshape(batch, time, -1), words[:, time:]
+        return logits.reshape(*tokens.shape, -1), state
 
     def score(self, stream: np.ndarray) -> np.ndarray:
         stream = np.ascontiguousarray(stream, np.uint32)

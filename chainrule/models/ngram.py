@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError, did_you_mean
-from chainrule.models.base import LanguageModel, State
+from chainrule.models.base import LanguageModel, State, slide
 from chainrule.ngram import merge
 from chainrule.ngram.count import count_ngrams
 from chainrule.ngram.prune import check_thresholds, prune
@@ -113,17 +113,9 @@ class Model(LanguageModel):
         return np.full((batch_size, self.config.order - 1), -1, np.int64)  # the words before; -1: none
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
-        tokens = np.asarray(tokens, np.int64)  # (batch, time)
-        batch, time = tokens.shape
-        context = self.config.order - 1
-        words = np.concatenate([state, tokens], 1)  # (batch, context + time)
-        windows = (
-            np.lib.stride_tricks.sliding_window_view(words, context, 1)[:, 1:]
-            if context
-            else np.empty((batch, time, 0))
-        )
-        logits = distributions(self.trie, self.estimates, windows.reshape(batch * time, context))
-        return logits.reshape(batch, time, -1), words[:, time:]
+        contexts, state = slide(state, np.asarray(tokens, np.int64))
+        logits = distributions(self.trie, self.estimates, contexts.reshape(tokens.size, self.config.order - 1))
+        return logits.reshape(*tokens.shape, -1), state
 
     def score(self, stream: np.ndarray) -> np.ndarray:
         """log p of every token after the first of a stream eos d1 eos d2 ... eos, without whole distributions."""

@@ -197,7 +197,7 @@ class Tokenizer:
         encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
         return np.array([id for encoding in encodings for id in (*encoding.ids, self.eos)], np.uint32)
 
-    @property
+    @cached_property
     def json(self) -> str:
         return self.backend.to_str()
 
