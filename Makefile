@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench lock clean
+.PHONY: demo test check bench results lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -22,6 +22,9 @@ bench: .venv/installed  ## Speed as ratios to peers in the same run; results go 
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
+
+results: .venv/installed  ## Quality on real text; goes to docs/results.md
+	$(BIN)/python -m benchmarks.quality
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock

@@ -1,6 +1,12 @@
-"""From one word of context to five: n-gram models of Python's own documentation, trained, measured and sampled from."""
+"""From no context to four words of it: n-gram models of Python's own documentation, trained, measured and sampled from.
 
+python examples/demo.py            what `make demo` runs
+python examples/demo.py FILE.svg   the same, kept as a picture
+"""
+
+import re
 import shutil
+import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -8,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 import chainrule
+from chainrule.cli.output import visible
 
 HOME = Path("runs") / "demo"
 RUNGS = [
@@ -19,8 +26,8 @@ RUNGS = [
 ]
 
 
-def main() -> None:
-    console = Console()
+def main(picture: str | None = None) -> None:
+    console = Console(record=picture is not None, width=100 if picture else None, highlight=False)
     console.print("The text: [bold]builtin:python-docs[/bold], Python's own language reference.\n")
     shutil.rmtree(HOME, ignore_errors=True)
     table = Table("model", "bits/byte", "a sample", padding=(0, 1, 1, 1), show_edge=False)
@@ -28,7 +35,7 @@ def main() -> None:
         for name, model, settings in RUNGS:
             run = chainrule.train(model=model, path=HOME / name.replace(" ", "-").lower(), **settings)
             measured = run.metrics[-1]
-            sample = " ".join(run.sample("The", seed=4, max_tokens=40, temperature=0.8).split())
+            sample = visible(" ".join(run.sample("The", seed=11, max_tokens=40, temperature=0.8).split()))
             table.add_row(
                 name,
                 f"{measured['validation']['bits_per_byte']:.3f}",
@@ -46,7 +53,12 @@ def main() -> None:
         (f"chainrule export {HOME}/5-gram --to arpa", "take it to KenLM and others"),
     ):
         console.print(f"  {command:<46} {what}", highlight=False, soft_wrap=True)
+    if picture:
+        drawn = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="make demo"), flags=re.DOTALL)
+        Path(picture).write_text(
+            drawn.replace("Fira Code", "ui-monospace, DejaVu Sans Mono")
+        )  # no fonts from elsewhere
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -106,17 +106,16 @@ def _per_document(scores: Any) -> list[dict[str, Any]]:
 
 
 def _report(result: dict[str, Any], notes: list[str]) -> None:
-    from chainrule.cli.output import print_notes, print_rows, say, size
+    from chainrule.cli.output import plural, print_notes, print_rows, say, size, visible
 
     documents, tokens = result["documents"], result["tokens"]
-    text = (
-        f"{documents:,} documents ({result['unit']}), {size(result['bytes'])}, {tokens:,} tokens + {documents:,} <eos>"
-    )
+    text = f"{plural(documents, 'document')} ({result['unit']}), {size(result['bytes'])}, "
+    text += f"{tokens:,} tokens + {documents:,} <eos>"
     print_rows([("text", text), *_quality(result), ("vocabulary", describe_unknown(result))])
     if "against" in result:
         _report_difference(result["against"])
     for passage in result["worst_passages"]:
-        words = " ".join(passage["text"].split())
+        words = visible(" ".join(passage["text"].split()))
         say(f"hard ({passage['bits_per_token']:.1f} bits per token) {passage['path']}:{passage['line']}: {words[:160]}")
     print_notes(notes)
 

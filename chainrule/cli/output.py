@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,6 +28,19 @@ def say(text: str = "") -> None:
     print(text, file=sys.stderr)
 
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Control characters, which a model may well sample, as escapes: a terminal would obey them."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def show_text(text: str, end: str = "") -> None:
+    """Sampled text on standard output: as it is into a file or pipe, safe on a terminal."""
+    print(visible(text) if sys.stdout.isatty() else text, end=end, flush=True)
+
+
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         say(f"note: {note}")
@@ -50,6 +64,11 @@ def _plain(value: str) -> Any:
     from rich.text import Text
 
     return Text(value)
+
+
+def plural(count: int, noun: str) -> str:
+    """1 document, 2,000 documents."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def number(value: float | None, digits: int = 2) -> str:

@@ -59,11 +59,13 @@ def command(
 
 
 def _sample_live(run: Any, prompt: str, sampling: Any) -> None:
+    from chainrule.cli.output import show_text
     from chainrule.generation import stream
 
-    print(prompt, end="", flush=True)
-    for token in stream(run.model, run.tokenizer, prompt, sampling):
-        print(token.text, end="", flush=True)
+    tokens = stream(run.model, run.tokenizer, prompt, sampling)
+    show_text(prompt)
+    for token in tokens:
+        show_text(token.text)
     print()
 
 
@@ -124,7 +126,9 @@ def _print_json(run: Any, prompt: str, samples: list[Any], **more: Any) -> None:
 
 
 def _print_texts(generations: list[Any], prompt: str) -> None:
+    from chainrule.cli.output import show_text
+
     for i, generation in enumerate(generations):
         if i:
             print("-" * 20)
-        print(prompt + generation.text)
+        show_text(prompt + generation.text, end="\n")

@@ -20,7 +20,7 @@ def command(
     if run is None:
         _list_runs(as_json)
         return
-    from chainrule.cli.output import print_json, print_notes, print_rows, say, size
+    from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
@@ -38,7 +38,9 @@ def command(
         rows = [("run", f"{loaded.path} ({size(loaded.size_bytes)})"), ("made", loaded.config["started_at"])]
         rows += [("text", ", ".join(data["inputs"]))]
         for name, part in data.get("text", {}).items():
-            rows.append((name, f"{part['documents']:,} documents, {part['tokens']:,} tokens, {size(part['bytes'])}"))
+            rows.append(
+                (name, f"{plural(part['documents'], 'document')}, {part['tokens']:,} tokens, {size(part['bytes'])}")
+            )
         tokenizer = loaded.config["tokenizer"]
         closed = ", closed" if tokenizer["is_closed"] else ""
         rows += [("tokens", f"{tokenizer['kind']}{closed}, vocabulary {tokenizer['vocabulary_size']:,}")]

@@ -119,7 +119,7 @@ def _report(run: Any, as_json: bool) -> None:
     unit, text_size = config["data"]["unit"], output.size(train["bytes"])
     settings = ", ".join(f"{name} {value}" for name, value in config["model"].items() if value not in ((), []))
     rows = [
-        ("text", f"{train['documents']:,} documents ({unit}), {text_size}, sha256 {train['hash'][:12]}"),
+        ("text", f"{output.plural(train['documents'], 'document')} ({unit}), {text_size}, sha256 {train['hash'][:12]}"),
         ("tokens", f"{train['tokens']:,} ({tokenizer['kind']}, vocabulary {tokenizer['vocabulary_size']:,})"),
         ("model", f"{run.architecture}: {settings}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
@@ -135,11 +135,11 @@ def _report(run: Any, as_json: bool) -> None:
 
 
 def describe_validation(measured: dict[str, Any] | None) -> str:
-    from chainrule.cli.output import number
+    from chainrule.cli.output import number, plural
 
     if measured is None:
         return "none was kept aside"
-    where = f"on {measured['documents']:,} documents, {measured['tokens']:,} tokens"
+    where = f"on {plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens"
     impossible = measured["impossible_tokens"]
     if impossible:
         return f"perplexity infinite: {impossible:,} tokens have probability zero under this model ({where})"
