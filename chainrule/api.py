@@ -13,9 +13,11 @@ from typing import Any
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
+from chainrule.errors import UserError
 from chainrule.evaluation.score import score
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
+from chainrule.models import infinigram
 from chainrule.runs.folder import Run
 from chainrule.training.prepare import Tokenization
 from chainrule.training.train import DEFAULT_CORPUS, DEFAULT_MODEL, Request
@@ -33,6 +35,17 @@ class TrainedRun(Run):
 
     def samples(self, prompt: str = "", **settings: Any) -> list[Generation]:
         return draw(self.model, self.tokenizer, prompt, override(Sampling(), settings, "sample"))  # type: ignore[arg-type]
+
+    def evidence(self, text: str, most: int = 10) -> dict[str, Any]:
+        """Of an infinity-gram: the longest end of the text that occurs in the corpus, how often, and where."""
+        if not isinstance(self.model, infinigram.Model):
+            raise UserError(f"'{self.path}' is of kind {self.architecture}; only an infinigram keeps its corpus")
+        ids = self.tokenizer.encode(text)
+        length, positions = self.model.evidence(ids)
+        shards = self.shards()
+        places = [shards.place(*shards.locate(int(position))) for position in positions[:most]]
+        found = {"text": self.tokenizer.decode(ids[len(ids) - length :]), "tokens": length, "count": len(positions)}
+        return found | {"places": [vars(place) for place in places]}
 
     def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
         """Perplexity, bits per byte and the counts behind them, of any text."""

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError
+from chainrule.progress import progress
 
 DTYPES: dict[str, Any] = {
     "F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
     "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+PIECE = 1 << 24  # bytes written between two looks at the progress bar
 MAX_HEADER = 100 << 20  # the limit of the safetensors library
 
 
@@ -36,8 +38,11 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for _, array in ordered:
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        with progress("storing", offset) as advance:
+            for _, array in ordered:
+                data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+                for start in range(0, len(data), PIECE):
+                    advance(file.write(data[start : start + PIECE]))
         file.flush()
         os.fsync(file.fileno())
 

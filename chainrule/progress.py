@@ -3,29 +3,36 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 Advance = Callable[[int], None]
 
 
 @contextmanager
-def progress(label: str, total: int, unit: str = "") -> Iterator[Advance]:
-    """with progress("reading", size, "bytes") as advance: advance(4096)"""
+def progress(label: str, total: int, unit: str = "bytes") -> Iterator[Advance]:
+    """with progress("reading", size) as advance: advance(4096)"""
     if not sys.stderr.isatty() or total <= 0:
         yield lambda amount: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    bytes_columns = (DownloadColumn(), TransferSpeedColumn()) if unit == "bytes" else ()
-    columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(show_speed=True), *bytes_columns)
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), TaskProgressColumn(), *_rate_columns(unit))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda amount: bar.advance(task, amount)
+
+
+def _rate_columns(unit: str) -> tuple[Any, ...]:
+    from rich.progress import DownloadColumn, ProgressColumn, Task, TransferSpeedColumn
+    from rich.text import Text
+
+    if unit == "bytes":
+        return DownloadColumn(), TransferSpeedColumn()
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text(f"{speed:,.0f} {unit}/s" if speed else f"? {unit}/s", style="progress.data.speed")
+
+    return (Rate(),)

@@ -17,7 +17,7 @@ def command(
     ] = None,
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
-    documents: Annotated[bool, typer.Option("--documents", help="With --json: the figures of every document.")] = False,
+    documents: Annotated[bool, typer.Option("--documents", help="Also the figures of every document.")] = False,
     unit: Annotated[
         str | None, typer.Option(help="One document per: file, block, line; default: as in training.")
     ] = None,
@@ -28,45 +28,52 @@ def command(
     """Measure a run on a text: perplexity, bits per byte, the hardest passages."""
     from chainrule.cli.output import print_json
     from chainrule.data.corpus import Corpus, Reading
-    from chainrule.errors import UserError
     from chainrule.evaluation.passages import worst_passages
-    from chainrule.evaluation.score import score
-    from chainrule.evaluation.significance import paired_bootstrap
-    from chainrule.progress import progress
     from chainrule.runs.folder import Run
 
     loaded = Run(run)
-    if not inputs:
-        inputs = _own_validation(loaded)
+    inputs = inputs or _own_validation(loaded)
     corpus = Corpus(inputs, Reading(unit or loaded.config["data"].get("unit", "auto"), field, encoding))
-    with progress("scoring", corpus.total_bytes, "bytes") as advance:
-        scores = score(loaded.model, loaded.tokenizer, corpus.batches(advance))
+    scores = _score(loaded, corpus)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs, "unit": corpus.unit} | scores.summary()
     if loaded.tokenizer.is_closed:
         result["bits_per_byte"] = result["bits_per_character"] = None
     result["is_normalised"] = loaded.model.is_normalised
-    result["worst_passages"] = [
-        vars(passage) for passage in worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst)
-    ]
+    hardest = worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst) if worst > 0 else []
+    result["worst_passages"] = [vars(passage) for passage in hardest]
     if documents:
         result["per_document"] = _per_document(scores)
     if against:
-        other = Run(against)
-        hides_text = loaded.tokenizer.is_closed or other.tokenizer.is_closed
-        if hides_text and loaded.tokenizer.fingerprint != other.tokenizer.fingerprint:
-            raise UserError(
-                "runs with closed vocabularies can only be compared where they share the tokenizer: <unk> hides text"
-            )
-        theirs = score(other.model, other.tokenizer, corpus.batches())
-        result["against"] = {
-            "run": str(other.path),
-            **vars(paired_bootstrap(scores, theirs)),
-            **_figures(theirs, other),
-        }
+        result["against"] = _compare(loaded, scores, Run(against), corpus)
     if as_json:
         print_json(result)
     else:
         _report(result, corpus.notes)
+
+
+def _score(run: Any, corpus: Any) -> Any:
+    from chainrule.evaluation.score import score
+    from chainrule.progress import progress
+
+    with progress("scoring", corpus.total_bytes) as advance:
+        return score(run.model, run.tokenizer, corpus.batches(advance))
+
+
+def _compare(run: Any, scores: Any, other: Any, corpus: Any) -> dict[str, Any]:
+    from chainrule.errors import UserError
+    from chainrule.evaluation.significance import paired_bootstrap
+
+    is_closed = run.tokenizer.is_closed or other.tokenizer.is_closed
+    if is_closed and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
+        raise UserError("closed vocabularies hide text in <unk>: compare runs that share one, or use open ones")
+    theirs = _score(other, corpus)
+    summary = theirs.summary()
+    return {
+        "run": str(other.path),
+        **vars(paired_bootstrap(scores, theirs)),
+        "other_bits_per_byte": summary["bits_per_byte"],
+        "other_perplexity": summary["perplexity"],
+    }
 
 
 def _own_validation(run: Any) -> list[str]:
@@ -79,11 +86,6 @@ def _own_validation(run: Any) -> list[str]:
         "name a text to measure on, as in 'chainrule evaluate RUN other.txt'; "
         "what training kept aside was measured then (chainrule show RUN)"
     )
-
-
-def _figures(scores: Any, run: Any) -> dict[str, Any]:
-    summary = scores.summary()
-    return {"other_bits_per_byte": summary["bits_per_byte"], "other_perplexity": summary["perplexity"]}
 
 
 def _per_document(scores: Any) -> list[dict[str, Any]]:
@@ -112,6 +114,9 @@ def _report(result: dict[str, Any], notes: list[str]) -> None:
     text = f"{plural(documents, 'document')} ({result['unit']}), {size(result['bytes'])}, "
     text += f"{tokens:,} tokens + {documents:,} <eos>"
     print_rows([("text", text), *_quality(result), ("vocabulary", describe_unknown(result))])
+    for each in result.get("per_document", []):
+        bits = f"{each['bits_per_byte']:.4f} bits per byte, {each['tokens']:,} tokens"
+        print(f"{each['path']}:{each['line']}\t{bits}")
     if "against" in result:
         _report_difference(result["against"])
     for passage in result["worst_passages"]:

@@ -11,6 +11,9 @@ def command(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="A run folder; without one, the runs there are.")
     ] = None,
+    context: Annotated[
+        str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check every file against the hash it was written with.")
     ] = False,
@@ -19,6 +22,9 @@ def command(
     """Show what a run holds: text, tokens, model, quality; or list the runs."""
     if run is None:
         _list_runs(as_json)
+        return
+    if context is not None:
+        _show_places(run, context, as_json)
         return
     from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
@@ -54,6 +60,19 @@ def command(
             say("every file is as it was written")
     if damaged:
         raise UserError(f"these files of '{loaded.path}' have changed since they were written: {', '.join(damaged)}")
+
+
+def _show_places(run: str, context: str, as_json: bool) -> None:
+    from chainrule.api import load
+    from chainrule.cli.output import plural, print_json, say
+
+    evidence = load(run).evidence(context)
+    if as_json:
+        print_json(evidence)
+        return
+    say(f"'{evidence['text']}' ({plural(evidence['tokens'], 'token')}) occurs {plural(evidence['count'], 'time')}:")
+    for place in evidence["places"]:
+        print(f"{place['path']}:{place['line']}")
 
 
 def _text(value: object) -> str:

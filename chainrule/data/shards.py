@@ -178,6 +178,14 @@ class TokenShards:
             raise UserError(f"the token shard '{path}' {has}; train again")
         return np.memmap(path, self.dtype, mode="r").view(np.ndarray)
 
+    def locate(self, position: int) -> tuple[int, int]:
+        """(shard, position in it) of a position in the stream of all shards joined, their inner boundaries shared."""
+        for shard, entry in enumerate(self.part.shards):
+            if position < entry["tokens"] - 1 or shard == len(self) - 1:
+                return shard, position
+            position -= entry["tokens"] - 1
+        raise IndexError(position)
+
     def place(self, shard: int, position: int) -> Place:
         """The file and line of the document that holds a position of a shard."""
         table, _ = load_arrays(self._path(shard, ".documents.safetensors"))

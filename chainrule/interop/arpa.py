@@ -38,7 +38,7 @@ def write_arpa(model: Model, tokenizer: Tokenizer, path: Path) -> list[str]:
     names = _names(tokenizer)
     sizes = [int(size) for size in np.diff(trie.level_starts)[1:]]
     sizes[0] += 1  # eos is two words
-    with _whole_file(path) as file, progress("writing", sum(sizes)) as advance:
+    with _whole_file(path) as file, progress("writing", sum(sizes), "n-grams") as advance:
         counts = "".join(f"ngram {k}={size}\n" for k, size in enumerate(sizes, 1))
         file.write(f"\\data\\\n{counts}".encode())
         for k in range(1, trie.order + 1):
@@ -135,7 +135,7 @@ def _words(trie: Trie, nodes: np.ndarray, k: int) -> list[np.ndarray]:
 def read_arpa(path: Path) -> tuple[Model, Tokenizer]:
     """The model of an ARPA file, plain or compressed, and the closed vocabulary that goes with it."""
     text = arpa_text.load(Path(path))
-    with progress("reading", len(text.data), "bytes") as advance:
+    with progress("reading", len(text.data)) as advance:
         arpa = arpa_text.parse(text, advance)
     _leave_out_impossible(arpa)
     try:

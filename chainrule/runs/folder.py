@@ -17,6 +17,7 @@ from chainrule import lookup
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models.base import LanguageModel
+from chainrule.progress import progress
 from chainrule.text.base import Tokenizer
 
 MANIFEST = "manifest.json"
@@ -147,10 +148,12 @@ def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
 
 def _write_manifest(folder: Path) -> None:
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    manifest = {
-        file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": _hash_file(file)}
-        for file in files
-    }
+    manifest = {}
+    with progress("hashing", sum(file.stat().st_size for file in files)) as advance:
+        for file in files:
+            size = file.stat().st_size
+            manifest[file.relative_to(folder).as_posix()] = {"bytes": size, "sha256": _hash_file(file)}
+            advance(size)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
     for file in [*files, folder / MANIFEST, folder]:
         _sync(file)

@@ -48,9 +48,11 @@ class TextSource:
         groups = [[path] for path, _ in parsed] if is_mixed else [[path for path, _ in parsed]]
         self.corpora = [Corpus(group, reading) for group in groups]
         self.validation = Corpus(validation, reading) if validation else None
-        self.splits = [
-            Split() if self.validation else decide(corpus.batches(), splitting, corpus.unit) for corpus in self.corpora
-        ]
+        with progress("reading", self.total_bytes) as advance:
+            self.splits = [
+                Split() if self.validation else decide(corpus.batches(advance), splitting, corpus.unit)
+                for corpus in self.corpora
+            ]
         self.mixture = self._mix() if is_mixed else None
         self.kept = self.mixture.kept() if self.mixture else (1.0,) * len(self.corpora)
 
@@ -90,7 +92,7 @@ def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: st
         return _existing_tokenizer(name)
     vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
     module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "pieces"))
-    with progress("vocabulary", source.total_bytes, "bytes") as advance:
+    with progress("vocabulary", source.total_bytes) as advance:
         batches = (train for train, _ in source.pairs(advance) if len(train))
         tokenizer: Tokenizer = module.train(batches, vocabulary)
     return tokenizer
@@ -120,7 +122,7 @@ def prepare(source: TextSource, tokenization: Tokenization, folder: Path, defaul
     with (
         ShardWriter(folder, "train", size, eos) as train_shards,
         ShardWriter(folder, "validation", size, eos) as validation_shards,
-        progress("tokens", source.total_bytes, "bytes") as advance,
+        progress("tokens", source.total_bytes) as advance,
     ):
         for pair in source.pairs(advance):
             for documents, writer in zip(pair, (train_shards, validation_shards), strict=True):

@@ -116,6 +116,7 @@ def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
     assert f"{result['perplexity']:.2f} per token with <eos>" in " ".join(out.split())
     assert "cows.txt:" in err
     assert len(result["per_document"]) == 200
+    assert chainrule("evaluate", run, cows, "--documents")[1].count("bits per byte, ") == 200
     assert sum(each["nats"] for each in result["per_document"]) == pytest.approx(result["nats"])
 
 
@@ -144,6 +145,15 @@ def test_impossible_text_has_infinite_perplexity_and_null_in_json(chainrule, cow
     result = json.loads(chainrule("evaluate", "runs/ml", "new.txt", "--json")[1])
     assert result["perplexity"] is None
     assert result["impossible_tokens"] > 0
+
+
+def test_show_tells_where_a_context_was_seen(chainrule, cows):
+    chainrule("train", cows, "--model", "infinigram", "--unit", "line", "--validation-fraction", 0, "--as", "runs/inf")
+    code, out, err = chainrule("show", "runs/inf", "--context", "the old cow eats grass")
+    assert code == 0
+    assert "occurs" in err
+    first = next(i for i, line in enumerate(LINES) if "the old cow eats grass" in line)
+    assert out.splitlines()[0].endswith(f"cows.txt:{first + 1}")
 
 
 def test_show_tells_and_lists_and_verifies(chainrule, run):

@@ -77,6 +77,27 @@ def _a_few_at_a_time(corpus, progress=None):
         yield documents.select(np.arange(start, min(start + 7, len(documents))))
 
 
+def test_an_infinigram_tells_where_a_context_was_seen(text):
+    run = chainrule.train(text, model="infinigram", unit="line", validation_fraction=0.0)
+    found = run.evidence("in the barn the old cow eats hay", most=1000)
+    assert found["text"] == " the old cow eats hay"
+    lines = [i + 1 for i, line in enumerate(LINES) if "the old cow eats hay" in line]
+    assert [place["line"] for place in found["places"]] == lines
+    assert found["count"] == len(lines)
+    assert {place["path"] for place in found["places"]} == {str(text)}
+    with pytest.raises(UserError, match="only an infinigram keeps its corpus"):
+        chainrule.train(text).evidence("the")
+
+
+def test_places_are_found_in_every_shard(text, monkeypatch):
+    monkeypatch.setattr("chainrule.training.prepare.ShardWriter", partial(ShardWriter, tokens_per_shard=100))
+    monkeypatch.setattr("chainrule.data.corpus.Corpus.batches", _a_few_at_a_time)
+    run = chainrule.train(text, model="infinigram", unit="line", validation_fraction=0.0)
+    assert len(run.shards()) > 10
+    lines = [i + 1 for i, line in enumerate(LINES) if "the old cow eats hay" in line]
+    assert [place["line"] for place in run.evidence(" the old cow eats hay", most=1000)["places"]] == lines
+
+
 def test_weights_mix_corpora_by_their_share(tmp_path):
     (tmp_path / "a.txt").write_text("\n".join(f"alpha {i} one two three" for i in range(1000)))
     (tmp_path / "b.txt").write_text("\n".join(f"beta {i} four five six seven" for i in range(1000)))
