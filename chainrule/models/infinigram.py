@@ -15,7 +15,7 @@ from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.kernels import in_parallel, kernel, ranges
 from chainrule.models.base import LanguageModel, State, slide
-from chainrule.ngram.suffix_array import build_suffix_array, count_next, find_longest
+from chainrule.ngram.suffix_array import build_suffix_array, count_next, find_longest, word_after
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def _score(stream, start, stop, context_length, ids, suffixes, eos, scores):
         low, high = first, last  # next words are sorted within the range: find this one's run
         while low < high:
             middle = (low + high) >> 1
-            if ids[np.int64(suffixes[middle]) + length] < words[size]:
+            if word_after(ids, suffixes, middle, length) < words[size]:
                 low = middle + 1
             else:
                 high = middle
         end, high = low, last
         while end < high:
             middle = (end + high) >> 1
-            if ids[np.int64(suffixes[middle]) + length] <= words[size]:
+            if word_after(ids, suffixes, middle, length) <= words[size]:
                 end = middle + 1
             else:
                 high = middle
@@ -108,6 +108,19 @@ class Model(LanguageModel):
         length, first, last = find_longest(self.ids, self.suffixes, np.asarray(words, np.int64), self.eos)
         return int(length), np.sort(self.suffixes[first:last]).astype(np.int64)
 
+    def _check(self) -> None:
+        """Kernels do not look where they read: every id and every position must be one."""
+        if self.ids.dtype != np.uint32 or self.suffixes.dtype != np.uint32 or len(self.suffixes) != len(self.ids) - 1:
+            raise ValueError("its arrays do not belong together")
+        if (
+            not 0 <= self.eos < self.vocabulary_size
+            or self.ids.max() >= self.vocabulary_size
+            or self.ids[-1] != self.eos
+        ):
+            raise ValueError("it has tokens beyond its vocabulary")
+        if len(self.suffixes) and self.suffixes.max() >= len(self.suffixes):
+            raise ValueError("it has positions beyond its text")
+
     @property
     def num_parameters(self) -> int:
         return len(self.ids)
@@ -130,6 +143,7 @@ class Model(LanguageModel):
             facts = json.loads(metadata["model"])
             model = cls(Config(**facts["config"]), facts["vocabulary_size"], facts["eos"])
             model.ids, model.suffixes = arrays["ids"], arrays["suffixes"]
+            model._check()
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"'{path}' does not hold an infinity-gram ({error!r}); train it again") from None
         return model

@@ -156,9 +156,13 @@ class Model(LanguageModel):
             config = Config(**facts["config"] | {"prune": tuple(facts["config"]["prune"])})
             model = cls(config, facts["vocabulary_size"], facts["eos"])
             model.trie = Trie.from_arrays(arrays, model.vocabulary_size, model.eos)
-            model.estimates = Estimates(
-                arrays["log_probability"], arrays["backoff"], facts["is_normalised"], facts["notes"], facts["discounts"]
-            )
+            estimated = (arrays["log_probability"], arrays["backoff"])
+            sizes = (len(model.trie.word), len(model.trie.first_child) - 1)
+            if model.trie.order != config.order:
+                raise ValueError("its order is not that of its settings")
+            if any(a.dtype != np.float32 or a.shape != (size,) for a, size in zip(estimated, sizes, strict=True)):
+                raise ValueError("its probabilities are not one per n-gram")
+            model.estimates = Estimates(*estimated, facts["is_normalised"], facts["notes"], facts["discounts"])
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"'{path}' does not hold an n-gram model ({error!r}); train it again") from None
         return model

@@ -6,7 +6,7 @@ moves, each round sorting by the rank of the first half and of the second.
 
 import numpy as np
 
-from chainrule.kernels import kernel
+from chainrule.kernels import inlined, kernel
 from chainrule.ngram.count import sort_windows
 
 FIRST_WORDS = 4
@@ -154,16 +154,22 @@ def find_longest(ids, suffixes, words, eos):
     return low, first, last
 
 
+@inlined
+def word_after(ids, suffixes, i, length):
+    """The word that follows the first `length` of suffix i (kept inside the text, should a file be damaged)."""
+    return ids[min(np.int64(suffixes[i]) + length, len(ids) - 1)]
+
+
 @kernel
 def count_next(ids, suffixes, length, first, last, out):
     """How often each word follows: next words are sorted within the range, so jump from one to the next."""
     i = first
     while i < last:
-        word = ids[np.int64(suffixes[i]) + length]
+        word = word_after(ids, suffixes, i, length)
         low, high = i + 1, last
         while low < high:
             middle = (low + high) >> 1
-            if ids[np.int64(suffixes[middle]) + length] <= word:
+            if word_after(ids, suffixes, middle, length) <= word:
                 low = middle + 1
             else:
                 high = middle

@@ -49,9 +49,36 @@ class Trie:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], vocabulary_size: int, eos: int) -> "Trie":
+        """Arrays from a file, checked: kernels do not look where they read and write."""
         names = ("level_starts", "word", "first_child", "suffix", "count")
         order = len(arrays["level_starts"]) - 2
-        return cls(order, vocabulary_size, eos, **{name: arrays[name] for name in names})
+        trie = cls(order, vocabulary_size, eos, **{name: arrays[name] for name in names})
+        if not trie.is_sound():
+            raise ValueError("its arrays contradict each other")
+        return trie
+
+    def is_sound(self) -> bool:
+        """Whether every index leads where it should: children to the next level, suffixes to the one before."""
+        starts, nodes, words = self.level_starts, len(self.word), self.vocabulary_size
+        kinds = {"level_starts": np.int64, "word": np.uint32, "first_child": np.uint32, "suffix": np.uint32}
+        if any(getattr(self, name).dtype != kind or getattr(self, name).ndim != 1 for name, kind in kinds.items()):
+            return False
+        if self.order < 1 or not 0 <= self.eos < words or (np.diff(starts) < 0).any():
+            return False
+        if starts[:3].tolist() != [0, 1, 1 + words] or starts[-1] != nodes or len(self.suffix) != nodes:
+            return False
+        if len(self.count) != nodes or self.count.dtype != np.uint32 or len(self.first_child) != starts[-2] + 1:
+            return False
+        if not np.array_equal(self.word[1 : 1 + words], np.arange(words)) or (self.suffix[: 1 + words] != ROOT).any():
+            return False
+        calls = []
+        for k in range(self.order + 1):
+            level = self.level(k)
+            calls += [
+                (self.word, self.first_child, self.suffix, starts, words, k, *part)
+                for part in ranges(level.start, level.stop)
+            ]
+        return all(_is_sound_level(*call) for call in calls)
 
     def ngram(self, node: int) -> list[int]:
         """The words of a node, first to last, found by walking up its parents."""
@@ -71,6 +98,24 @@ class Trie:
             if node < 0:
                 return -1
         return node
+
+
+@kernel
+def _is_sound_level(word, first_child, suffix, level_starts, vocabulary_size, k, first, last):
+    is_top = k == len(level_starts) - 2
+    for node in range(first, last):
+        if k > 1 and (suffix[node] < level_starts[k - 1] or suffix[node] >= level_starts[k]):
+            return False
+        if word[node] >= vocabulary_size:
+            return False
+        if not is_top:
+            low, high = first_child[node], first_child[node + 1]
+            if low > high or low < level_starts[k + 1] or high > level_starts[k + 2]:
+                return False
+            for child in range(low + 1, high):
+                if word[child] <= word[child - 1]:
+                    return False
+    return True
 
 
 @inlined
