@@ -7,6 +7,7 @@ import numpy as np
 
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
+from chainrule.hashing import hash_bytes
 from chainrule.kernels import kernel
 
 WAYS = ("documents", "tail")
@@ -29,14 +30,8 @@ class Splitting:
 
 @kernel
 def _hash_documents(buffer, starts, ends, seed, out):
-    """FNV-1a with a strong finish: cheap, and only has to scatter documents evenly."""
     for document in range(len(starts)):
-        value = np.uint64(0xCBF29CE484222325) ^ (seed * np.uint64(0x9E3779B97F4A7C15))
-        for i in range(starts[document], ends[document]):
-            value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
-        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        out[document] = value ^ (value >> np.uint64(31))
+        out[document] = hash_bytes(buffer, starts[document], ends[document], seed)
 
 
 def content_fractions(documents: Documents, seed: int) -> np.ndarray:

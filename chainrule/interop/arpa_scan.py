@@ -5,6 +5,7 @@ It reads what every program writes, plain decimals and known words, and stops at
 
 import numpy as np
 
+from chainrule.hashing import hash_bytes
 from chainrule.kernels import kernel
 
 
@@ -26,27 +27,19 @@ class WordTable:
 
 
 @kernel
-def _hash(buffer, start, end):  # type: ignore[no-untyped-def]
-    value = np.uint64(0xCBF29CE484222325)
-    for i in range(start, end):
-        value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
-    return np.int64((value ^ (value >> np.uint64(32))) & np.uint64(0x7FFFFFFF))
-
-
-@kernel
-def _fill(slots, arena, edges):  # type: ignore[no-untyped-def]
-    mask = len(slots) - 1
+def _fill(slots, arena, edges):
+    mask = np.uint64(len(slots) - 1)
     for entry in range(len(edges) - 1):
-        slot = _hash(arena, edges[entry], edges[entry + 1]) & mask
+        slot = np.int64(hash_bytes(arena, edges[entry], edges[entry + 1], np.uint64(0)) & mask)
         while slots[slot] >= 0:
-            slot = (slot + 1) & mask
+            slot = (slot + 1) & (len(slots) - 1)
         slots[slot] = entry
 
 
 @kernel
-def _find(buffer, start, end, slots, arena, edges, ids):  # type: ignore[no-untyped-def]
-    mask = len(slots) - 1
-    slot = _hash(buffer, start, end) & mask
+def _find(buffer, start, end, slots, arena, edges, ids):
+    mask = np.uint64(len(slots) - 1)
+    slot = np.int64(hash_bytes(buffer, start, end, np.uint64(0)) & mask)
     while slots[slot] >= 0:
         entry = slots[slot]
         base = edges[entry]
@@ -56,12 +49,12 @@ def _find(buffer, start, end, slots, arena, edges, ids):  # type: ignore[no-unty
                 i += 1
             if i == end - start:
                 return ids[entry]
-        slot = (slot + 1) & mask
+        slot = (slot + 1) & (len(slots) - 1)
     return np.int32(-1)
 
 
 @kernel
-def _field(buffer, i):  # type: ignore[no-untyped-def]
+def _field(buffer, i):
     """Where the next field of the line starts and ends; both are the same at the line's end."""
     while i < len(buffer) and (buffer[i] == 32 or buffer[i] == 9 or buffer[i] == 13):
         i += 1
@@ -72,7 +65,7 @@ def _field(buffer, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _decimal(buffer, start, end):  # type: ignore[no-untyped-def]
+def _decimal(buffer, start, end):
     """(is it a plain decimal number of at most 15 digits?, its value, correctly rounded)."""
     is_negative = buffer[start] == 45
     digits, value, divisor = 0, np.int64(0), 1.0
@@ -94,7 +87,7 @@ def _decimal(buffer, start, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def read_rows(buffer, position, row, words, probability, backoff, offset, slots, arena, edges, ids):  # type: ignore[no-untyped-def]
+def read_rows(buffer, position, row, words, probability, backoff, offset, slots, arena, edges, ids):
     """Reads lines until all rows are full or a line is not as expected; returns where it starts, and the row."""
     while row < len(words) and position < len(buffer):
         i, end = _field(buffer, position)

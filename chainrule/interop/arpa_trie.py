@@ -24,7 +24,7 @@ class Duplicate(Exception):
 
 
 @kernel
-def _locate(rows, first, last, word, first_child, start, stop, nodes):  # type: ignore[no-untyped-def]
+def _locate(rows, first, last, word, first_child, start, stop, nodes):
     for i in range(start, stop):
         node = np.int64(0)
         for j in range(first, last):

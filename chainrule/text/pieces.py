@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from chainrule.hashing import hash_bytes
 from chainrule.kernels import inlined, kernel
 
 GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
@@ -148,16 +149,6 @@ def _gpt2_piece(buffer, i, end, classes):
 
 
 @inlined
-def _hash(buffer, start, end):
-    value = np.uint64(0xCBF29CE484222325) ^ np.uint64(end - start)
-    for i in range(start, end):
-        value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
-    value ^= value >> np.uint64(29)
-    value *= np.uint64(0xBF58476D1CE4E5B9)
-    return value ^ (value >> np.uint64(32))
-
-
-@inlined
 def _slot(slots, hashes, offsets, arena, buffer, start, end, value):
     """Where the piece is, or the empty place where it belongs (open addressing, linear probing)."""
     mask = len(slots) - 1
@@ -212,7 +203,7 @@ def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, pro
                 stop = position + _code_point(buffer, position)[1]
             else:
                 stop = _gpt2_piece(buffer, position, end, classes)
-            value = _hash(buffer, position, stop)
+            value = hash_bytes(buffer, position, stop, np.uint64(0))
             slot = _slot(slots, hashes, offsets, arena, buffer, position, stop, value)
             if slots[slot] < 0:
                 if offsets[size] + stop - position > len(arena):
