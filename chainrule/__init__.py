@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "load", "train"]
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
+
+
 def __getattr__(name: str) -> Any:  # the two functions bring in everything else: only when asked for
     if name in ("load", "train"):
         from chainrule import api

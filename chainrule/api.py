@@ -29,11 +29,16 @@ Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class TrainedRun(Run):
     """A run with the verbs of the command line."""
 
+    def __repr__(self) -> str:
+        return f"<run '{self.path}': {self.architecture} of {', '.join(self.config['data']['inputs'])}>"
+
     def sample(self, prompt: str = "", **settings: Any) -> str:
         """One continuation of the prompt, as text; settings as in `chainrule sample` (temperature, top_k, seed ...)."""
         return prompt + self.samples(prompt, **settings)[0].text
 
     def samples(self, prompt: str = "", **settings: Any) -> list[Generation]:
+        if isinstance(settings.get("stop"), str):
+            settings["stop"] = (settings["stop"],)
         return draw(self.model, self.tokenizer, prompt, override(Sampling(), settings, "sample"))  # type: ignore[arg-type]
 
     def evidence(self, text: str, most: int = 10) -> dict[str, Any]:

@@ -9,6 +9,9 @@ class UserError(Exception):
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """'; did you mean 'poems'?' where something known is close to `wrong`, else the empty string."""
-    close = get_close_matches(wrong, list(known), n=1, cutoff=0.6)
+    """'; did you mean 'poems'?' where something known is close to `wrong` or begins so, else the empty string."""
+    known = list(known)
+    close = get_close_matches(wrong, known, n=1, cutoff=0.7) or [
+        each for each in known if wrong and each.startswith(wrong)
+    ]
     return f"; did you mean '{close[0]}'?" if close else ""

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from chainrule.cli import options
+from chainrule.cli.output import number
+
+MOST_PASSAGES = 100
 
 
 def command(
@@ -28,17 +31,22 @@ def command(
     """Measure a run on a text: perplexity, bits per byte, the hardest passages."""
     from chainrule.cli.output import print_json
     from chainrule.data.corpus import Corpus, Reading
+    from chainrule.errors import UserError
     from chainrule.evaluation.passages import worst_passages
     from chainrule.runs.folder import Run
 
+    if not 0 <= worst <= MOST_PASSAGES:
+        raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     loaded = Run(run)
-    inputs = inputs or _own_validation(loaded)
-    corpus = Corpus(inputs, Reading(unit or loaded.config["data"].get("unit", "auto"), field, encoding))
+    unit = unit or loaded.config["data"].get("unit", "auto")
+    corpus = Corpus(inputs, Reading(unit, field, encoding)) if inputs else KeptAside(loaded)
     scores = _score(loaded, corpus)
-    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs, "unit": corpus.unit} | scores.summary()
-    if loaded.tokenizer.is_closed:
+    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": corpus.unit}
+    result |= scores.summary() | {"is_normalised": loaded.model.is_normalised}
+    if loaded.tokenizer.is_closed or not loaded.model.is_normalised:
         result["bits_per_byte"] = result["bits_per_character"] = None
-    result["is_normalised"] = loaded.model.is_normalised
+    if not loaded.model.is_normalised:
+        result |= {name: None for name in result if name.startswith("perplexity")}
     hardest = worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst) if worst > 0 else []
     result["worst_passages"] = [vars(passage) for passage in hardest]
     if documents:
@@ -63,6 +71,9 @@ def _compare(run: Any, scores: Any, other: Any, corpus: Any) -> dict[str, Any]:
     from chainrule.errors import UserError
     from chainrule.evaluation.significance import paired_bootstrap
 
+    for each in (run, other):
+        if not each.model.is_normalised:
+            raise UserError(f"'{each.path}' gives scores that do not sum to one, so it cannot be compared")
     is_closed = run.tokenizer.is_closed or other.tokenizer.is_closed
     if is_closed and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
         raise UserError("closed vocabularies hide text in <unk>: compare runs that share one, or use open ones")
@@ -76,16 +87,24 @@ def _compare(run: Any, scores: Any, other: Any, corpus: Any) -> dict[str, Any]:
     }
 
 
-def _own_validation(run: Any) -> list[str]:
-    from chainrule.errors import UserError
+class KeptAside:
+    """The text that training kept aside, read from the run's own token shards; stands in for a corpus."""
 
-    own = run.config["data"].get("validation")
-    if own:
-        return list(own)
-    raise UserError(
-        "name a text to measure on, as in 'chainrule evaluate RUN other.txt'; "
-        "what training kept aside was measured then (chainrule show RUN)"
-    )
+    total_bytes = 0
+
+    def __init__(self, run: Any):
+        self.notes: list[str] = []
+        from chainrule.data.documents import SEPARATOR_BYTES
+        from chainrule.errors import UserError
+
+        data = run.config["data"]
+        self.unit: str = data["unit"]
+        if not data.get("text", {}).get("validation", {}).get("documents"):
+            raise UserError(f"'{run.path}' has no text kept aside; name one: chainrule evaluate {run.path} OTHER.txt")
+        self._run, self._separator = run, SEPARATOR_BYTES[self.unit]
+
+    def batches(self, progress: Any = None) -> Any:
+        return self._run.shards("validation").documents(self._run.tokenizer, self._separator)
 
 
 def _per_document(scores: Any) -> list[dict[str, Any]]:
@@ -108,7 +127,7 @@ def _per_document(scores: Any) -> list[dict[str, Any]]:
 
 
 def _report(result: dict[str, Any], notes: list[str]) -> None:
-    from chainrule.cli.output import plural, print_notes, print_rows, say, size, visible
+    from chainrule.cli.output import plural, print_notes, print_rows, size, visible
 
     documents, tokens = result["documents"], result["tokens"]
     text = f"{plural(documents, 'document')} ({result['unit']}), {size(result['bytes'])}, "
@@ -120,14 +139,14 @@ def _report(result: dict[str, Any], notes: list[str]) -> None:
     if "against" in result:
         _report_difference(result["against"])
     for passage in result["worst_passages"]:
-        words = visible(" ".join(passage["text"].split()))
-        say(f"hard ({passage['bits_per_token']:.1f} bits per token) {passage['path']}:{passage['line']}: {words[:160]}")
+        words = visible(" ".join(passage["text"].split())).strip("\ufffd")
+        bits = passage["bits_per_token"]
+        hardness = "impossible" if bits == float("inf") else f"{bits:.1f} bits per token"
+        print(f"hard ({hardness}) {passage['path']}:{passage['line']}: {words[:160]}")
     print_notes(notes)
 
 
 def _quality(result: dict[str, Any]) -> list[tuple[str, str]]:
-    from chainrule.cli.output import number
-
     if not result["is_normalised"]:
         score = result["nats"] / (result["tokens"] + result["documents"])
         return [("score", f"{number(score, 4)} per token; not a perplexity, as these scores do not sum to one")]
@@ -145,18 +164,21 @@ def _quality(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 def describe_unknown(result: dict[str, Any]) -> str:
     if not result["unknown_tokens"]:
-        return "every token is in the vocabulary"
+        return "nothing is unknown"
     share = result["unknown_tokens"] / max(result["tokens"], 1)
     text = f"{result['unknown_tokens']:,} tokens ({share:.1%}) are <unk>, scored as that one token"
-    return f"{text}; perplexity of the rest {result['perplexity_without_unknown']:,.2f}"
+    rest = result["perplexity_without_unknown"]
+    return text if rest is None else f"{text}; perplexity of the rest {number(rest)}"
 
 
 def _report_difference(against: dict[str, Any]) -> None:
-    from chainrule.cli.output import say
-
-    gap = against["bits_per_byte"]
+    gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
+    if against["low"] <= 0 <= against["high"]:
+        verdict = f"no significant difference from {against['run']}"
+        print(f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f})")
+        return
     word = "better" if gap < 0 else "worse"
-    is_real = against["low"] > 0 or against["high"] < 0
-    verdict = "significant" if is_real else "not significant"
-    interval = f"95 % interval {against['low']:+.4f} to {against['high']:+.4f}, p = {against['p_value']:.4f}"
-    say(f"{abs(gap):.4f} bits per byte {word} than {against['run']} ({interval}: {verdict})")
+    floor = 2 / (against["rounds"] + 1)
+    chance = f"p ≤ {floor:.3f}" if against["p_value"] <= floor else f"p = {against['p_value']:.3f}"
+    interval = f"95 % interval {ends[0]:.4f} to {ends[1]:.4f}, {chance}"
+    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval})")

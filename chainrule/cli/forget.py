@@ -22,7 +22,7 @@ def command(
     """Make a run that has never seen these documents, by subtracting their counts."""
     import numpy as np
 
-    from chainrule.cli.output import print_json, print_notes, say
+    from chainrule.cli.output import plural, print_json, print_notes, say
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.data.split import Split
     from chainrule.errors import UserError
@@ -47,8 +47,9 @@ def command(
     if not taken:
         raise UserError("none of these documents was counted: all were kept aside for validation")
     model = loaded.model.without(np.concatenate(counted))  # type: ignore[attr-defined]
-    data["forgotten"] = [*data.get("forgotten", []), *inputs]
-    data.pop("text", None)
+    if not model.trie.count[0]:
+        raise UserError("nothing would be left: these documents are all that was counted")
+    data = {"inputs": data["inputs"], "forgotten": [*data.get("forgotten", []), *inputs], "unit": data["unit"]}
     path = Path(as_) if as_ else free_name(f"{loaded.name}-without")
     made = store(path, "ngram", model, tokenizer, data, overwrite)
     if as_json:
@@ -56,4 +57,5 @@ def command(
     else:
         print(made.path)
         print_notes(made.config["notes"])
-        say(f"{taken} documents were taken out" + (f"; {aside} had been kept aside for validation" if aside else ""))
+        kept = f"; {plural(aside, 'document')} had been kept aside for validation" if aside else ""
+        say(f"taken out: {plural(taken, 'document')}{kept}")

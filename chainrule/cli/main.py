@@ -60,9 +60,7 @@ def main() -> None:
         code = app(standalone_mode=False)
     except UserError as error:
         code = _complain(str(error))
-    except typer.Abort:
-        code = 130
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         print("chainrule: interrupted; nothing half-made is left behind", file=sys.stderr)
         code = 130
     except BrokenPipeError:  # the reader has gone, as in `chainrule sample | head`

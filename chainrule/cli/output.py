@@ -66,6 +66,14 @@ def _plain(value: str) -> Any:
     return Text(value)
 
 
+def describe_settings(settings: dict[str, Any]) -> str:
+    """'order 5, smoothing katz': without what does not apply."""
+    shown = {name: value for name, value in settings.items() if value not in ((), [])}
+    if shown.get("smoothing") != "add-k":
+        shown.pop("k", None)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
+
+
 def plural(count: int, noun: str) -> str:
     """1 document, 2,000 documents."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -74,6 +82,8 @@ def plural(count: int, noun: str) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     if value is None or math.isinf(value):
         return "infinite"
+    if abs(value) >= 1e7:
+        return f"{value:.2e}"
     return f"{value:,.{digits}f}"
 
 

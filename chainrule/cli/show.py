@@ -26,7 +26,7 @@ def command(
     if context is not None:
         _show_places(run, context, as_json)
         return
-    from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
+    from chainrule.cli.output import describe_settings, plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
@@ -42,7 +42,8 @@ def command(
     else:
         data = loaded.config["data"]
         rows = [("run", f"{loaded.path} ({size(loaded.size_bytes)})"), ("made", loaded.config["started_at"])]
-        rows += [("text", ", ".join(data["inputs"]))]
+        without = f", without {', '.join(data['forgotten'])}" if data.get("forgotten") else ""
+        rows += [("text", ", ".join(data["inputs"]) + without)]
         for name, part in data.get("text", {}).items():
             rows.append(
                 (name, f"{plural(part['documents'], 'document')}, {part['tokens']:,} tokens, {size(part['bytes'])}")
@@ -50,8 +51,7 @@ def command(
         tokenizer = loaded.config["tokenizer"]
         closed = ", closed" if tokenizer["is_closed"] else ""
         rows += [("tokens", f"{tokenizer['kind']}{closed}, vocabulary {tokenizer['vocabulary_size']:,}")]
-        settings = ", ".join(f"{key} {value}" for key, value in loaded.config["model"].items() if value not in ((), []))
-        rows += [("model", f"{loaded.architecture}: {settings}")]
+        rows += [("model", f"{loaded.architecture}: {describe_settings(loaded.config['model'])}")]
         rows += [(name, _text(value)) for name, value in facts.items()]
         rows += [("quality", describe_validation(metrics.get("validation")))]
         print_rows(rows)
@@ -84,29 +84,29 @@ def _text(value: object) -> str:
 
 
 def _list_runs(as_json: bool) -> None:
-    import json
-
     from chainrule.cli.output import print_json, print_rows, say
-    from chainrule.runs.folder import HOME
+    from chainrule.errors import UserError
+    from chainrule.runs.folder import HOME, Run
 
-    found = sorted(path.parent for path in HOME.glob("*/config.json")) if HOME.is_dir() else []
-    configs = [(path, json.loads((path / "config.json").read_text(encoding="utf-8"))) for path in found]
+    runs: list[dict[str, str]] = []
+    for path in sorted(file.parent for file in HOME.rglob("config.json")):
+        try:
+            run = Run(path)
+            facts = {"architecture": run.architecture, "started_at": run.config["started_at"]}
+            runs.append({"run": str(path), **facts, "inputs": ", ".join(run.config["data"]["inputs"])})
+        except (UserError, KeyError, TypeError):
+            runs.append({"run": str(path), "damaged": "yes"})
     if as_json:
-        print_json(
-            [
-                {"run": str(path), "architecture": config["architecture"], "started_at": config["started_at"]}
-                for path, config in configs
-            ]
-        )
-    elif not configs:
+        print_json(runs)
+    elif not runs:
         say("there are no runs in 'runs/' yet; make one with: chainrule train YOUR.txt")
     else:
         print_rows(
             [
                 (
-                    str(path),
-                    f"{config['architecture']} of {', '.join(config['data']['inputs'])}, {config['started_at']}",
+                    run["run"],
+                    "damaged" if "damaged" in run else f"{run['architecture']} of {run['inputs']}, {run['started_at']}",
                 )
-                for path, config in configs
+                for run in runs
             ]
         )

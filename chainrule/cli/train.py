@@ -66,7 +66,10 @@ def command(
     ] = "text",
     encoding: Annotated[str, typer.Option(help="If not UTF-8.", rich_help_panel=Text)] = "auto",
     validation: Annotated[
-        list[str] | None, typer.Option(help="Text of its own to measure on.", rich_help_panel=Text)
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT", help="Text of its own to measure on; repeat the flag for several.", rich_help_panel=Text
+        ),
     ] = None,
     validation_fraction: Annotated[
         float, typer.Option(help="Else this share is kept aside.", rich_help_panel=Text)
@@ -117,11 +120,10 @@ def _report(run: Any, as_json: bool) -> None:
     config, measured = run.config, metrics["validation"]
     train, tokenizer = config["data"]["text"]["train"], config["tokenizer"]
     unit, text_size = config["data"]["unit"], output.size(train["bytes"])
-    settings = ", ".join(f"{name} {value}" for name, value in config["model"].items() if value not in ((), []))
     rows = [
         ("text", f"{output.plural(train['documents'], 'document')} ({unit}), {text_size}, sha256 {train['hash'][:12]}"),
         ("tokens", f"{train['tokens']:,} ({tokenizer['kind']}, vocabulary {tokenizer['vocabulary_size']:,})"),
-        ("model", f"{run.architecture}: {settings}"),
+        ("model", f"{run.architecture}: {output.describe_settings(config['model'])}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
@@ -141,7 +143,9 @@ def describe_validation(measured: dict[str, Any] | None) -> str:
         return "none was kept aside"
     where = f"on {plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens"
     impossible = measured["impossible_tokens"]
+    if measured["loss"] is None and not impossible:
+        return f"not measured: these scores do not sum to one ({where})"
     if impossible:
         return f"perplexity infinite: {impossible:,} tokens have probability zero under this model ({where})"
     bits = "" if measured["bits_per_byte"] is None else f"{number(measured['bits_per_byte'], 4)} bits per byte, "
-    return f"{bits}perplexity {number(measured['perplexity'])} per token ({where})"
+    return f"{bits}perplexity {number(measured['perplexity'])} per token, <eos> counted ({where})"

@@ -122,7 +122,7 @@ def batch_records(
 
 def _gather(name: str, texts: list[bytes], numbers: list[int], unit: str) -> Documents:
     joint = b"\n" * SEPARATOR_BYTES[unit]
-    buffer = np.frombuffer(joint.join(texts), np.uint8)
+    buffer = np.frombuffer(bytearray(joint.join(texts)), np.uint8)  # writable: kernels compile once for all batches
     ends = np.cumsum([len(text) + len(joint) for text in texts], dtype=np.int64) - len(joint)
     starts = np.concatenate(([0], ends[:-1] + len(joint)))
     record_numbers = np.array(numbers, dtype=np.int64)

@@ -6,6 +6,7 @@ it lie the file and line at which every document starts, so that any token can b
 
 import hashlib
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from chainrule.arrays import load_arrays, save_arrays
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
 from chainrule.kernels import kernel
+from chainrule.text.base import Tokenizer
 
 INDEX = "index.json"
 TOKENS_PER_SHARD = 1 << 27
@@ -176,7 +178,22 @@ class TokenShards:
         if found != size:
             has = "is missing" if found is None else f"has {found} bytes instead of {size}"
             raise UserError(f"the token shard '{path}' {has}; train again")
-        return np.memmap(path, self.dtype, mode="r").view(np.ndarray)
+        return np.memmap(path, self.dtype, mode="c").view(np.ndarray)
+
+    def documents(self, tokenizer: Tokenizer, separator_bytes: int) -> Iterator[Documents]:
+        """The documents as text again, with the files and lines they came from, one batch per file and shard."""
+        for shard in range(len(self)):
+            table, _ = load_arrays(self._path(shard, ".documents.safetensors"))
+            tokens = self.tokens(shard)
+            ends = np.append(table["starts"][1:], len(tokens))
+            for file in np.unique(table["files"]):
+                chosen = np.flatnonzero(table["files"] == file)
+                texts = [tokenizer.decode(tokens[table["starts"][i] : ends[i]]).encode() for i in chosen]
+                stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
+                begins = np.concatenate([[0], stops[:-1]])
+                buffer = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+                lines = table["lines"][chosen].astype(np.int64)
+                yield Documents(buffer, begins, stops, lines, self.paths[int(file)], separator_bytes)
 
     def locate(self, position: int) -> tuple[int, int]:
         """(shard, position in it) of a position in the stream of all shards joined, their inner boundaries shared."""

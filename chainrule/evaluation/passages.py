@@ -3,6 +3,7 @@
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -11,10 +12,12 @@ from chainrule.evaluation.score import NATS_PER_BIT, score_documents
 from chainrule.models.base import LanguageModel
 from chainrule.text.base import Tokenizer
 
+IMPOSSIBLE = 1e6  # bits, in place of infinitely many
+
 
 @dataclass(frozen=True, order=True)
 class Passage:
-    bits_per_token: float
+    bits_per_token: float  # infinite where the model takes a token of it for impossible
     path: str
     line: int
     text: str
@@ -29,12 +32,15 @@ def worst_passages(
         if not len(documents):
             continue
         scores, stream, found = score_documents(model, tokenizer, documents)
-        bits = np.minimum(-found / NATS_PER_BIT, 1e6)  # impossible tokens are the worst, but must add up
+        bits = np.minimum(-found / NATS_PER_BIT, IMPOSSIBLE)  # the worst, but it must add up
         ends = np.cumsum(scores.tokens + 1)
         for start, mean, size in _windows(bits, ends, length, count):
             document = int(np.searchsorted(ends, start, side="right"))
+            begin = int(ends[document - 1]) if document else 0
+            before = tokenizer.decode(stream[1 + begin : 1 + start])
             text = tokenizer.decode(stream[1 + start : 1 + start + size])
-            worst.append(Passage(mean, documents.path, int(documents.lines[document]), text))
+            line = int(documents.lines[document]) + before.count("\n")
+            worst.append(Passage(mean if mean < IMPOSSIBLE / length else inf, documents.path, line, text))
         worst = heapq.nlargest(count, worst)
     return worst
 

@@ -21,7 +21,7 @@ def evaluate_shards(model: LanguageModel, tokenizer: Tokenizer, shards: TokenSha
         nats -= float(found.sum())
         impossible += int(np.isneginf(found).sum())
     tokens = shards.part.tokens
-    is_finite = bool(np.isfinite(nats))
+    is_finite = bool(np.isfinite(nats)) and model.is_normalised  # scores that do not sum to one measure nothing
     loss = nats / tokens
     return {
         "loss": loss if is_finite else None,

@@ -29,10 +29,10 @@ class Beam:
     truncate: bool = False  # of a prompt that is too long, read the last tokens
 
     def __post_init__(self) -> None:
-        require_whole("width", self.width, 1)
+        require_whole("width", self.width, 1, 1000)
         require_number("length_penalty", self.length_penalty, -10, 10)
         require_whole("max_tokens", self.max_tokens, 1)
-        require_whole("samples", self.samples, 1, self.width)
+        require_whole("samples of a beam", self.samples, 1, self.width)
 
     def score(self, log_probability: float, length: int) -> float:
         return float(log_probability / length**self.length_penalty)

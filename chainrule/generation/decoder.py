@@ -12,6 +12,8 @@ import numpy as np
 from chainrule.errors import UserError
 from chainrule.models.base import State, Steps, select_rows
 
+AT_ONCE = 512  # tokens of a prompt read in one step
+
 
 def step(model: Steps, ids: np.ndarray, state: State) -> tuple[Any, State]:
     """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph."""
@@ -80,7 +82,11 @@ class Decoder:
         """A fresh state that has read the last `count` tokens."""
         self.state = self.model.start(len(self._tokens), self.condition)
         self._read_count = 0
-        self._read(self.history[:, -count:])
+        memory = getattr(self.model, "memory", None)
+        last = self.history[:, -count:]
+        last = last if memory is None else last[:, -memory:]
+        for start in range(0, last.shape[1], AT_ONCE):  # a step has logits for all it reads, and a prompt may be long
+            self._read(last[:, start : start + AT_ONCE])
 
     def _read(self, ids: np.ndarray) -> None:
         logits, self.state = step(self.model, ids, self.state)

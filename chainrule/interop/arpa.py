@@ -6,7 +6,7 @@ Here one token, eos, starts and ends every document; in the file it is <s> as th
 import gzip
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -44,7 +44,13 @@ def write_arpa(model: Model, tokenizer: Tokenizer, path: Path) -> list[str]:
         for k in range(1, trie.order + 1):
             _write_level(model, k, names, file, advance)
         file.write(b"\n\\end\\\n")
-    return _losses(model.estimates)
+    notes = _losses(model.estimates)
+    if not tokenizer.is_closed:
+        notes.append(
+            "its words are pieces such as 'Ġthe', so text must be cut alike to be scored; "
+            "train with --tokenizer words --closed-vocabulary for plain words"
+        )
+    return notes
 
 
 def _losses(estimates: Estimates) -> list[str]:
@@ -77,20 +83,24 @@ def _names(tokenizer: Tokenizer) -> np.ndarray:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to that takes its name when all is written, and is gone when something goes wrong."""
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    """A file to write to that takes its name when all is written; a device or pipe is written to as it is."""
+    is_special = path.exists() and not path.is_file()
+    target = path if is_special else path.resolve().with_name(f"{path.name}.{os.getpid()}.unfinished")
     try:
-        with open(unfinished, "wb") as file:
+        with open(target, "wb") as file:
             if path.suffix == ".gz":
                 with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as compressed:
                     yield cast(BinaryIO, compressed)
             else:
                 yield file
-        os.replace(unfinished, path)
+        if not is_special:
+            os.replace(target, path.resolve())
     except OSError as error:
         raise UserError(f"cannot write '{path}': {error.strerror}") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        if not is_special:
+            with suppress(OSError):
+                target.unlink(missing_ok=True)
 
 
 def _write_level(model: Model, k: int, names: np.ndarray, file: BinaryIO, advance: Callable[[int], None]) -> None:

@@ -105,6 +105,7 @@ class LanguageModel:
 
     vocabulary_size: int
     eos: int
+    memory: int | None = None  # how many tokens back a prediction can depend on; None: all of them
     is_normalised = True  # whether the logits are log-probabilities up to a constant that softmax removes
 
     def start(self, batch_size: int, condition: Any = None) -> State:

@@ -219,15 +219,20 @@ def _discounting(
     trie: Trie, smoothing: Smoothing, count: np.ndarray, estimate: Callable[[np.ndarray, int], discounts.Discounts]
 ) -> Estimates:
     estimator = Estimator(trie, smoothing)
-    found = []
+    found, notes = [], {}
     for k in range(1, trie.order + 1):
         level = count[trie.level(k)]
         discount = estimate(level[level > 0] if k == 1 else level, k)
         found.append([discount.one, discount.two, discount.more])
         if discount.note:
-            estimator.notes.append(discount.note)
+            notes[k] = discount.note
         total, _ = context_totals(trie, count, k - 1)
         estimator.interpolate(k, count, discount.table(), *_reciprocal(total))
+    if len(notes) > 1:  # a short text would have one for every order
+        orders = ", ".join(map(str, notes))
+        estimator.notes.append(f"orders {orders}: discounts cannot be estimated from so little text; used simpler ones")
+    else:
+        estimator.notes += notes.values()
     return estimator.estimates(discounts=found)
 
 

@@ -31,7 +31,7 @@ def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[st
 
 def _text(data: dict[str, Any]) -> str:
     if "text" not in data:
-        return "."
+        return f", without {', '.join(f'`{each}`' for each in data['forgotten'])}." if data.get("forgotten") else "."
     train = data["text"]["train"]
     return (
         f", one document per {data['unit']}: {train['documents']:,} documents, {train['bytes']:,} bytes, "
@@ -43,6 +43,8 @@ def _quality(measured: dict[str, Any] | None) -> str:
     if measured is None:
         return "not measured: no validation text was kept."
     of = f"{measured['documents']:,} validation documents"
+    if measured["loss"] is None and not measured["impossible_tokens"]:
+        return "not measured: its scores do not sum to one."
     if measured["loss"] is None:
         return f"gives {measured['impossible_tokens']:,} of {measured['tokens']:,} tokens of {of} probability zero."
     bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "

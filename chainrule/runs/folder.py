@@ -3,6 +3,7 @@
 A run is made under a temporary name and renamed when it is whole, so a folder with a run's name always is one.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -29,6 +30,8 @@ class Run:
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
+        if not self.path.exists() and (HOME / self.path / "config.json").is_file():
+            self.path = HOME / self.path  # a bare name is one of ours
         if not (self.path / "config.json").is_file():
             raise UserError(_not_found(self.path))
         try:
@@ -93,10 +96,10 @@ class Run:
 def _not_found(path: Path) -> str:
     siblings = [str(p) for p in path.parent.iterdir() if (p / "config.json").is_file()] if path.parent.is_dir() else []
     elsewhere = [str(p) for p in HOME.iterdir() if (p / "config.json").is_file()] if HOME.is_dir() else []
+    if path.is_file():
+        return f"'{path}' is a file, not a run; make a run of it with: chainrule train {path}"
     hint = did_you_mean(str(path), dict.fromkeys(siblings + elsewhere))
-    if not hint and (HOME / path / "config.json").is_file():
-        hint = f"; did you mean '{HOME / path}'?"
-    return f"run '{path}' not found{hint or ';'} (chainrule train makes runs)"
+    return f"run '{path}' not found{hint} (chainrule train makes runs)"
 
 
 def _hash_file(path: Path) -> str:
@@ -114,6 +117,8 @@ def free_name(stem: str) -> Path:
 
 
 def check_free(path: Path, overwrite: bool) -> None:
+    if path.is_file():
+        raise UserError(f"'{path}' is a file; choose another name with --as")
     if path.exists() and not overwrite:
         raise UserError(f"'{path}' exists already; choose another name with --as, or pass --overwrite")
     if path.exists() and not (path / "config.json").is_file() and any(path.iterdir() if path.is_dir() else [path]):
@@ -124,6 +129,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A folder to fill; then it is hashed, synced and renamed to `path`, or removed if anything went wrong."""
     check_free(path, overwrite)
+    _remove_leftovers(path)
     folder = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         folder.mkdir(parents=True)
@@ -132,18 +138,38 @@ def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
     try:
         yield folder
         _write_manifest(folder)
-        if path.exists():
+        if overwrite and path.exists():
             shutil.rmtree(path)
         folder.rename(path)
         _sync(path.parent)
     except OSError as error:
-        if error.errno in (28, 122):  # no space left, quota exceeded
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise UserError(f"another training has made '{path}' meanwhile; choose another name with --as") from None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
                 f"the disk is full: '{path}' could not be written; free some space and train again"
             ) from None
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Folders of this name that a process which is no more left half-made."""
+    for folder in path.parent.glob(f".{path.name}.*.tmp"):
+        number = folder.name.removesuffix(".tmp").rpartition(".")[2]
+        if number.isdigit() and not _is_running(int(number)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it runs, but is not ours
+        return True
+    return True
 
 
 def _write_manifest(folder: Path) -> None:

@@ -109,12 +109,12 @@ def test_sample_several_greedy_beam_and_stop(chainrule, run):
 
 
 def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
-    code, out, err = chainrule("evaluate", run, cows)
+    code, out, _ = chainrule("evaluate", run, cows)
     result = json.loads(chainrule("evaluate", run, cows, "--json", "--documents")[1])
     assert code == 0
     assert f"{result['bits_per_byte']:.4f}" in out
     assert f"{result['perplexity']:.2f} per token with <eos>" in " ".join(out.split())
-    assert "cows.txt:" in err
+    assert "cows.txt:" in out
     assert len(result["per_document"]) == 200
     assert chainrule("evaluate", run, cows, "--documents")[1].count("bits per byte, ") == 200
     assert sum(each["nats"] for each in result["per_document"]) == pytest.approx(result["nats"])
@@ -122,11 +122,62 @@ def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
 
 def test_evaluate_against_another_run_says_whether_the_difference_is_real(chainrule, run, cows):
     chainrule("train", cows, "--order", 1, "--as", "runs/one")
-    _, _, err = chainrule("evaluate", run, cows, "--against", "runs/one")
-    assert "better than runs/one" in err
-    assert ": significant" in err
-    _, _, err = chainrule("evaluate", run, cows, "--against", run)
-    assert "not significant" in err
+    _, out, _ = chainrule("evaluate", run, cows, "--against", "runs/one")
+    assert "better than runs/one: significant (95 % interval" in out
+    _, out, _ = chainrule("evaluate", run, cows, "--against", run)
+    assert "no significant difference from runs/cows (+0.0000 bits per byte" in out
+    chainrule("train", cows, "--smoothing", "stupid-backoff", "--as", "runs/stupid")
+    code, _, err = chainrule("evaluate", run, cows, "--against", "runs/stupid")
+    assert code == 2
+    assert "do not sum to one" in err
+
+
+def test_evaluate_without_a_text_measures_what_was_kept_aside(chainrule, run):
+    trained = json.loads(chainrule("show", run, "--json")[1])["metrics"]["validation"]
+    again = json.loads(chainrule("evaluate", run, "--json")[1])
+    for name in ("bits_per_byte", "perplexity", "documents", "bytes"):
+        assert again[name] == pytest.approx(trained[name])
+    assert all(LINES[passage["line"] - 1] for passage in again["worst_passages"])
+
+
+def test_scores_that_do_not_sum_to_one_have_no_perplexity_anywhere(chainrule, cows):
+    result = json.loads(chainrule("train", cows, "--smoothing", "stupid-backoff", "--as", "runs/s", "--json")[1])
+    assert result["validation"]["perplexity"] is None
+    assert json.loads(chainrule("evaluate", "runs/s", cows, "--json")[1])["perplexity"] is None
+    assert "do not sum to one" in " ".join(chainrule("show", "runs/s")[1].split())
+
+
+def test_export_replaces_nothing_by_accident(chainrule, run, tmp_path):
+    (tmp_path / "thesis.arpa").write_text("years of work")
+    for name, word in (("thesis.arpa", "exists already"), ("x.arpa.zst", "only .gz is compressed")):
+        code, _, err = chainrule("export", run, "--to", "arpa", "-o", name)
+        assert code == 2
+        assert word in err
+    assert (tmp_path / "thesis.arpa").read_text() == "years of work"
+    assert chainrule("export", run, "--to", "arpa", "-o", "thesis.arpa", "--overwrite")[0] == 0
+    command = [sys.executable, "-m", "chainrule", "export", run, "--to", "arpa", "-o", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == (tmp_path / "thesis.arpa").read_text()
+
+
+def test_show_lists_runs_in_folders_and_damaged_ones(chainrule, run, cows):
+    chainrule("train", cows, "--as", "runs/a/b")
+    chainrule("train", cows, "--as", "runs/broken")
+    Path("runs/broken/config.json").write_text("{")
+    code, out, _ = chainrule("show")
+    assert code == 0
+    listed = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith("runs/"))
+    assert listed["runs/broken"].strip() == "damaged"
+    assert {"runs/a/b", "runs/cows", "runs/broken"} == set(listed)
+
+
+def test_a_prompt_of_a_megabyte_costs_no_more_than_a_short_one(chainrule, run):
+    """An n-gram remembers a few words: no distributions are made for the rest."""
+    long = "the cow " * 100_000 + "on day"
+    command = [sys.executable, "-m", "chainrule", "sample", run, "--prompt", "-", "--greedy", "--json"]
+    done = subprocess.run(command, input=long, capture_output=True, text=True, check=True)
+    short = json.loads(chainrule("sample", run, "--prompt", "the cow on day", "--greedy", "--json")[1])
+    assert json.loads(done.stdout)["samples"] == short["samples"]
 
 
 def test_closed_vocabulary_says_what_is_outside(chainrule, cows, tmp_path):

@@ -108,8 +108,8 @@ def test_a_text_may_outgrow_the_context() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"width": 0}, "width must be a whole number of at least 1, got 0"),
-        ({"samples": 5}, "samples must be a whole number from 1 to 4, got 5"),
+        ({"width": 0}, "width must be a whole number from 1 to 1000, got 0"),
+        ({"samples": 5}, "samples of a beam must be a whole number from 1 to 4, got 5"),
         ({"length_penalty": math.nan}, "length_penalty must be a number from -10 to 10, got nan"),
         ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, got 0"),
     ],
