@@ -14,7 +14,7 @@ from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError
-from chainrule.evaluation.score import score
+from chainrule.evaluation.score import figures, score
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
 from chainrule.models import infinigram
@@ -56,7 +56,7 @@ class TrainedRun(Run):
         """Perplexity, bits per byte and the counts behind them, of any text."""
         defaults = Reading(unit=self.config["data"]["unit"])
         corpus = Corpus(_names(inputs), override(defaults, reading, "evaluate"))
-        return score(self.model, self.tokenizer, corpus.batches()).summary()
+        return figures(score(self.model, self.tokenizer, corpus.batches()), self.model, self.tokenizer)
 
 
 def load(path: str | os.PathLike[str]) -> TrainedRun:

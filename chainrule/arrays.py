@@ -67,7 +67,7 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
             begin, end = entry["data_offsets"]
             expected = prod(entry["shape"]) * np.dtype(DTYPES[entry["dtype"]]).itemsize
             if (
-                min(entry["shape"], default=0) < 0
+                any(type(size) is not int or size < 0 for size in entry["shape"])
                 or not 0 <= begin <= end <= size - 8 - length
                 or end - begin != expected
             ):

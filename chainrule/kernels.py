@@ -56,7 +56,8 @@ def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     except RuntimeError:  # nowhere to keep compiled code: a read-only install and no home folder
         return numba.njit(**options)(function)
     # Numba keeps a kernel until its own file changes, but a kernel may call another from a file that did.
-    compiled._cache._cache_file._source_stamp = STAMP
+    if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves plain Python, for a debugger
+        compiled._cache._cache_file._source_stamp = STAMP
     return compiled
 
 

@@ -33,20 +33,17 @@ def command(
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.errors import UserError
     from chainrule.evaluation.passages import worst_passages
+    from chainrule.evaluation.score import figures
     from chainrule.runs.folder import Run
 
     if not 0 <= worst <= MOST_PASSAGES:
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     loaded = Run(run)
     unit = unit or loaded.config["data"].get("unit", "auto")
-    corpus = Corpus(inputs, Reading(unit, field, encoding)) if inputs else KeptAside(loaded)
+    corpus = Corpus(inputs, Reading(unit, field, encoding)) if inputs else _kept_aside(loaded)
     scores = _score(loaded, corpus)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": corpus.unit}
-    result |= scores.summary() | {"is_normalised": loaded.model.is_normalised}
-    if loaded.tokenizer.is_closed or not loaded.model.is_normalised:
-        result["bits_per_byte"] = result["bits_per_character"] = None
-    if not loaded.model.is_normalised:
-        result |= {name: None for name in result if name.startswith("perplexity")}
+    result |= figures(scores, loaded.model, loaded.tokenizer)
     hardest = worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst) if worst > 0 else []
     result["worst_passages"] = [vars(passage) for passage in hardest]
     if documents:
@@ -59,6 +56,15 @@ def command(
         _report(result, corpus.notes)
 
 
+def _kept_aside(run: Any) -> Any:
+    from chainrule.errors import UserError
+    from chainrule.runs.folder import KeptAside
+
+    if not run.config["data"].get("text", {}).get("validation", {}).get("documents"):
+        raise UserError(f"'{run.path}' has no text kept aside; name one: chainrule evaluate {run.path} OTHER.txt")
+    return KeptAside(run)
+
+
 def _score(run: Any, corpus: Any) -> Any:
     from chainrule.evaluation.score import score
     from chainrule.progress import progress
@@ -69,42 +75,25 @@ def _score(run: Any, corpus: Any) -> Any:
 
 def _compare(run: Any, scores: Any, other: Any, corpus: Any) -> dict[str, Any]:
     from chainrule.errors import UserError
+    from chainrule.evaluation.score import figures
     from chainrule.evaluation.significance import paired_bootstrap
 
     for each in (run, other):
         if not each.model.is_normalised:
             raise UserError(f"'{each.path}' gives scores that do not sum to one, so it cannot be compared")
-    is_closed = run.tokenizer.is_closed or other.tokenizer.is_closed
-    if is_closed and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
-        raise UserError("closed vocabularies hide text in <unk>: compare runs that share one, or use open ones")
+    hides_text = not (run.tokenizer.is_lossless and other.tokenizer.is_lossless)
+    if hides_text and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
+        raise UserError(
+            "a tokenizer that hides text cannot be compared with another: use runs that share it, or open ones"
+        )
     theirs = _score(other, corpus)
-    summary = theirs.summary()
+    summary = figures(theirs, other.model, other.tokenizer)
     return {
         "run": str(other.path),
         **vars(paired_bootstrap(scores, theirs)),
         "other_bits_per_byte": summary["bits_per_byte"],
         "other_perplexity": summary["perplexity"],
     }
-
-
-class KeptAside:
-    """The text that training kept aside, read from the run's own token shards; stands in for a corpus."""
-
-    total_bytes = 0
-
-    def __init__(self, run: Any):
-        self.notes: list[str] = []
-        from chainrule.data.documents import SEPARATOR_BYTES
-        from chainrule.errors import UserError
-
-        data = run.config["data"]
-        self.unit: str = data["unit"]
-        if not data.get("text", {}).get("validation", {}).get("documents"):
-            raise UserError(f"'{run.path}' has no text kept aside; name one: chainrule evaluate {run.path} OTHER.txt")
-        self._run, self._separator = run, SEPARATOR_BYTES[self.unit]
-
-    def batches(self, progress: Any = None) -> Any:
-        return self._run.shards("validation").documents(self._run.tokenizer, self._separator)
 
 
 def _per_document(scores: Any) -> list[dict[str, Any]]:

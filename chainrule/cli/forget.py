@@ -1,11 +1,14 @@
 """`chainrule forget`: take documents out of an n-gram model again."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from collections import Counter
 
 
 def command(
@@ -24,7 +27,7 @@ def command(
 
     from chainrule.cli.output import plural, print_json, print_notes, say
     from chainrule.data.corpus import Corpus, Reading
-    from chainrule.data.split import Split
+    from chainrule.data.split import content_hashes
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run, free_name
     from chainrule.runs.write import store
@@ -32,30 +35,44 @@ def command(
     loaded = Run(run)
     if loaded.architecture != "ngram":
         raise UserError(f"only n-gram models can forget; '{loaded.path}' is of kind {loaded.architecture}")
-    data, tokenizer = dict(loaded.config["data"]), loaded.tokenizer
-    splits = data.get("splits") or [{}]
-    # Documents kept aside for validation were never counted; a split by position cannot tell, so all count there.
-    split = Split(below=splits[0].get("below", 0.0), seed=splits[0].get("seed", 0))
-    corpus = Corpus(inputs, Reading(data["unit"], field, encoding))
-    counted, aside = [np.array([tokenizer.eos], np.uint32)], 0
-    taken = 0
-    for train, validation in split(corpus.batches()):
-        aside += len(validation)
-        taken += len(train)
-        if len(train):
-            counted.append(tokenizer.encode_documents(train))
+    data, tokenizer = loaded.config["data"], loaded.tokenizer
+    trained_on = _counted_documents(loaded)
+    counted, taken, others = [np.array([tokenizer.eos], np.uint32)], 0, 0
+    for documents in Corpus(inputs, Reading(data["unit"], field, encoding)).batches():
+        hashes = content_hashes(documents).tolist()
+        is_known = np.array([trained_on[each] > 0 and not trained_on.subtract([each]) for each in hashes])
+        taken += int(is_known.sum())
+        others += int((~is_known).sum())
+        if is_known.any():
+            counted.append(tokenizer.encode_documents(documents.select(is_known)))
     if not taken:
-        raise UserError("none of these documents was counted: all were kept aside for validation")
+        raise UserError(
+            "none of these documents was counted; they were kept aside for validation, or never part of the text"
+        )
     model = loaded.model.without(np.concatenate(counted))  # type: ignore[attr-defined]
     if not model.trie.count[0]:
         raise UserError("nothing would be left: these documents are all that was counted")
     data = {"inputs": data["inputs"], "forgotten": [*data.get("forgotten", []), *inputs], "unit": data["unit"]}
     path = Path(as_) if as_ else free_name(f"{loaded.name}-without")
-    made = store(path, "ngram", model, tokenizer, data, overwrite)
+    made = store(path, "ngram", model, tokenizer, data, overwrite, documents=list(trained_on.elements()))
     if as_json:
-        print_json({"run": str(made.path), "documents": taken, "never_counted": aside, "model": model.describe()})
+        print_json({"run": str(made.path), "documents": taken, "never_counted": others, "model": model.describe()})
     else:
         print(made.path)
         print_notes(made.config["notes"])
-        kept = f"; {plural(aside, 'document')} had been kept aside for validation" if aside else ""
-        say(f"taken out: {plural(taken, 'document')}{kept}")
+        rest = f"; {plural(others, 'document')} had never been counted" if others else ""
+        say(f"taken out: {plural(taken, 'document')}{rest}")
+
+
+def _counted_documents(run: Any) -> "Counter[int]":
+    """The hashes of the documents that a run was trained on."""
+    from collections import Counter
+
+    from chainrule.errors import UserError
+
+    hashes = run.counted_documents()
+    if hashes is None:
+        raise UserError(
+            f"'{run.path}' does not know its documents, so none can be taken out; train it on the text itself"
+        )
+    return Counter(hashes)

@@ -38,7 +38,9 @@ def command(
     }
     data["merged"] = [str(run.path) for run in loaded]
     path = Path(as_) if as_ else free_name("merged")
-    merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite)
+    known = [run.counted_documents() for run in loaded]
+    documents = None if any(each is None for each in known) else [hash for each in known for hash in each or []]
+    merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite, documents)
     if as_json:
         print_json({"run": str(merged.path), "config": merged.config, "model": model.describe()})  # type: ignore[attr-defined]
     else:

@@ -6,7 +6,6 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.")]
-Unit = Annotated[str, typer.Option(help="What is one document: file, block (blank lines between), line, or auto.")]
 Field = Annotated[
     str, typer.Option(help="The field or column that holds the text, in .jsonl, .csv, .tsv and .parquet.")
 ]

@@ -31,12 +31,21 @@ def command(
     """Sample text from a run, token by token."""
     import sys
 
+    from chainrule.errors import UserError
     from chainrule.generation import Beam, Sampling
     from chainrule.runs.folder import Run
 
     loaded = Run(run)
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if beam:
+        if (
+            stop
+            or seed is not None
+            or (temperature, top_k, top_p, min_p, repetition_penalty) != (1.0, 0, 1.0, 0.0, 1.0)
+        ):
+            raise UserError(
+                "a beam search draws nothing: leave out --beam, or --stop, --seed and the sampling settings"
+            )
         _search(loaded, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate), as_json)
         return
     sampling = Sampling(

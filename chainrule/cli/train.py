@@ -25,7 +25,12 @@ def command(
     model: Annotated[
         str, typer.Option(help="The architecture: ngram or infinigram.", rich_help_panel=ModelPanel)
     ] = "ngram",
-    size: Annotated[str | None, typer.Option(help="tiny, small, medium or large.", rich_help_panel=ModelPanel)] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=ModelPanel
+        ),
+    ] = None,
     order: Annotated[int | None, typer.Option(help="n of the n-gram.", rich_help_panel=ModelPanel)] = None,
     smoothing: Annotated[
         str | None, typer.Option(help="modified-kneser-ney, witten-bell, katz ...", rich_help_panel=ModelPanel)

@@ -16,13 +16,17 @@ import numpy as np
 
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.data.documents import Documents
+from chainrule.data.split import content_hashes
 from chainrule.errors import UserError
 from chainrule.kernels import kernel
 from chainrule.text.base import Tokenizer
 
 INDEX = "index.json"
 TOKENS_PER_SHARD = 1 << 27
+MAX_TOKENS = 1 << 31  # positions in a shard are 32-bit
 FORMAT = 1
+# What is kept of every document: where it starts, its file and line, the bytes its end stood for, a hash of its text.
+COLUMNS = {"starts": np.int64, "lines": np.uint32, "files": np.uint32, "separators": np.uint8, "hashes": np.uint64}
 
 
 @dataclass(frozen=True)
@@ -68,12 +72,16 @@ class ShardWriter:
         self._file = open(self.folder / f"{stem}.bin", "wb")  # noqa: SIM115
         self._file.write(np.array([self.eos], self.dtype).tobytes())
         self._stem, self._size = stem, 1
-        self._documents: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._documents: list[tuple[np.ndarray, ...]] = []
 
     def append(self, documents: Documents, ids: np.ndarray) -> None:
         """`ids`: the tokens of all the documents, <eos> after each."""
         if not len(documents):
             return
+        if len(ids) >= MAX_TOKENS:
+            raise UserError(
+                f"one batch of documents has {len(ids):,} tokens; cut the text into documents below 2 billion"
+            )
         if self._size > 1 and self._size + len(ids) > self._limit:
             self._finish_shard()
             self._open()
@@ -83,7 +91,8 @@ class ShardWriter:
         assert len(ends) == len(documents)
         starts = self._size + np.concatenate([[0], ends[:-1]])
         files = np.full(len(documents), self.paths.index(documents.path), np.uint32)
-        self._documents.append((starts, documents.lines.astype(np.uint32), files))
+        separators = np.full(len(documents), documents.separator_bytes, np.uint8)
+        self._documents.append((starts, documents.lines, files, separators, content_hashes(documents)))
         self._file.write(ids.astype(self.dtype).tobytes())
         self._size += len(ids)
         self.part.tokens += len(ids)
@@ -95,18 +104,11 @@ class ShardWriter:
 
     def _finish_shard(self) -> None:
         self._file.close()
-        columns = [np.concatenate(column) for column in zip(*self._documents, strict=True)] or [
-            np.zeros(0, np.int64)
-        ] * 3
-        save_arrays(
-            self.folder / f"{self._stem}.documents.safetensors",
-            {
-                "starts": columns[0].astype(np.int64),
-                "lines": columns[1].astype(np.uint32),
-                "files": columns[2].astype(np.uint32),
-            },
-        )
-        self.part.shards.append({"tokens": self._size, "documents": len(columns[0])})
+        empty = [(np.zeros(0, np.int64),) * len(COLUMNS)]
+        columns = zip(COLUMNS.items(), zip(*(self._documents or empty), strict=True), strict=True)
+        table = {name: np.concatenate(parts).astype(kind) for (name, kind), parts in columns}
+        save_arrays(self.folder / f"{self._stem}.documents.safetensors", table)
+        self.part.shards.append({"tokens": self._size, "documents": len(table["starts"])})
 
     def close(self) -> Part:
         self._finish_shard()
@@ -180,20 +182,29 @@ class TokenShards:
             raise UserError(f"the token shard '{path}' {has}; train again")
         return np.memmap(path, self.dtype, mode="c").view(np.ndarray)
 
-    def documents(self, tokenizer: Tokenizer, separator_bytes: int) -> Iterator[Documents]:
+    def table(self, shard: int) -> dict[str, np.ndarray]:
+        """COLUMNS of every document of a shard."""
+        path = self._path(shard, ".documents.safetensors")
+        table, _ = load_arrays(path)
+        if {name: array.dtype for name, array in table.items()} != {
+            name: np.dtype(kind) for name, kind in COLUMNS.items()
+        }:
+            raise UserError(f"'{path}' is not the table of a token shard; train again")
+        return table
+
+    def documents(self, tokenizer: Tokenizer) -> Iterator[Documents]:
         """The documents as text again, with the files and lines they came from, one batch per file and shard."""
         for shard in range(len(self)):
-            table, _ = load_arrays(self._path(shard, ".documents.safetensors"))
-            tokens = self.tokens(shard)
+            table, tokens = self.table(shard), self.tokens(shard)
             ends = np.append(table["starts"][1:], len(tokens))
-            for file in np.unique(table["files"]):
-                chosen = np.flatnonzero(table["files"] == file)
+            for file, separator in np.unique(np.stack([table["files"], table["separators"]]), axis=1).T:
+                chosen = np.flatnonzero((table["files"] == file) & (table["separators"] == separator))
                 texts = [tokenizer.decode(tokens[table["starts"][i] : ends[i]]).encode() for i in chosen]
                 stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
                 begins = np.concatenate([[0], stops[:-1]])
                 buffer = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
                 lines = table["lines"][chosen].astype(np.int64)
-                yield Documents(buffer, begins, stops, lines, self.paths[int(file)], separator_bytes)
+                yield Documents(buffer, begins, stops, lines, self.paths[int(file)], int(separator))
 
     def locate(self, position: int) -> tuple[int, int]:
         """(shard, position in it) of a position in the stream of all shards joined, their inner boundaries shared."""
@@ -205,6 +216,6 @@ class TokenShards:
 
     def place(self, shard: int, position: int) -> Place:
         """The file and line of the document that holds a position of a shard."""
-        table, _ = load_arrays(self._path(shard, ".documents.safetensors"))
+        table = self.table(shard)
         document = max(int(np.searchsorted(table["starts"], position, side="right")) - 1, 0)
         return Place(self.paths[int(table["files"][document])], int(table["lines"][document]))

@@ -34,11 +34,16 @@ def _hash_documents(buffer, starts, ends, seed, out):
         out[document] = hash_bytes(buffer, starts[document], ends[document], seed)
 
 
-def content_fractions(documents: Documents, seed: int) -> np.ndarray:
-    """A number in [0, 1) for each document that depends on its text and the seed alone."""
+def content_hashes(documents: Documents, seed: int = 0) -> np.ndarray:
+    """64 bits for each document that depend on its text and the seed alone."""
     hashes = np.empty(len(documents), np.uint64)
     _hash_documents(documents.buffer, documents.starts, documents.ends, np.uint64(seed % (1 << 64)), hashes)
-    return hashes / 2.0**64
+    return hashes
+
+
+def content_fractions(documents: Documents, seed: int) -> np.ndarray:
+    """The same as a number in [0, 1)."""
+    return content_hashes(documents, seed) / 2.0**64
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,12 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
         )
         tail = int(total * (1 - fraction))
         return Split(tail=tail if cuts else min(tail, last_begin), cuts_documents=cuts, note=note)
-    if lowest == highest or below == documents:
+    if lowest == highest:
         return Split(note="nothing is kept aside for validation: the documents are all alike")
+    if below == documents:
+        return Split(
+            note=f"nothing is kept aside for validation: {fraction:g} of {documents} documents leaves none to train on"
+        )
     if below == 0:
         return Split(below=np.nextafter(lowest, 1.0), seed=splitting.seed)
     return Split(below=fraction, seed=splitting.seed)

@@ -28,6 +28,7 @@ def worst_passages(
 ) -> list[Passage]:
     """The `count` runs of up to `length` tokens within a document with the most bits per token, hardest first."""
     worst: list[Passage] = []
+    newlines = np.array([each.count(b"\n") for each in tokenizer.token_bytes])
     for documents in batches:
         if not len(documents):
             continue
@@ -37,9 +38,8 @@ def worst_passages(
         for start, mean, size in _windows(bits, ends, length, count):
             document = int(np.searchsorted(ends, start, side="right"))
             begin = int(ends[document - 1]) if document else 0
-            before = tokenizer.decode(stream[1 + begin : 1 + start])
             text = tokenizer.decode(stream[1 + start : 1 + start + size])
-            line = int(documents.lines[document]) + before.count("\n")
+            line = int(documents.lines[document] + newlines[stream[1 + begin : 1 + start]].sum())
             worst.append(Passage(mean if mean < IMPOSSIBLE / length else inf, documents.path, line, text))
         worst = heapq.nlargest(count, worst)
     return worst
@@ -53,11 +53,11 @@ def _windows(bits: np.ndarray, ends: np.ndarray, length: int, count: int) -> lis
     position = np.arange(len(bits))
     stop = np.minimum(position + length, ends[document] - 1)  # <eos> is not part of a passage
     is_whole = (stop - position == length) | (position == starts[document]) & (stop > position)
-    candidates = position[is_whole]
-    means = (total[stop[is_whole]] - total[candidates]) / (stop[is_whole] - candidates)
+    candidates, stop = position[is_whole], stop[is_whole]
+    means = (total[stop] - total[candidates]) / (stop - candidates)
     chosen: list[tuple[int, float, int]] = []
     for i in np.argsort(-means, kind="stable")[: count * 4 * length].tolist():
-        start, size = int(candidates[i]), int(stop[is_whole][i] - candidates[i])
+        start, size = int(candidates[i]), int(stop[i] - candidates[i])
         if all(start + size <= other or start >= other + others for other, _, others in chosen):
             chosen.append((start, float(means[i]), size))
         if len(chosen) == count:

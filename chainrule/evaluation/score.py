@@ -1,7 +1,7 @@
 """Negative log-likelihood of documents, and the figures made of it.
 
-Bits per byte is over the original bytes, separators included, so it compares models of any tokenizer; perplexity is
-per token and compares only models that share one.
+Bits per byte is over the bytes of the text as UTF-8, separators included, so it compares models of any tokenizer;
+perplexity is per token and compares only models that share one.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,6 @@ from chainrule.models.base import LanguageModel
 from chainrule.text.base import Tokenizer
 
 NATS_PER_BIT = log(2)
-TOKENS_AT_ONCE = 1 << 22
 
 
 @dataclass
@@ -124,3 +123,13 @@ def join(parts: list[Scores]) -> Scores:
 def score(model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Documents]) -> Scores:
     """Scores of every document of a corpus, a batch at a time."""
     return join([score_documents(model, tokenizer, documents)[0] for documents in batches if len(documents)])
+
+
+def figures(scores: Scores, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
+    """The summary without what would mislead: bits per byte where tokens hide text, perplexity of mere scores."""
+    found = scores.summary() | {"is_normalised": model.is_normalised}
+    if not (tokenizer.is_lossless and model.is_normalised):
+        found["bits_per_byte"] = found["bits_per_character"] = None
+    if not model.is_normalised:
+        found |= {name: None for name in found if name.startswith("perplexity")}
+    return found

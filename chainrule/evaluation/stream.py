@@ -26,9 +26,7 @@ def evaluate_shards(model: LanguageModel, tokenizer: Tokenizer, shards: TokenSha
     return {
         "loss": loss if is_finite else None,
         "perplexity": exp(loss) if is_finite and loss < 700 else None,
-        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes
-        if is_finite and not tokenizer.is_closed
-        else None,
+        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and tokenizer.is_lossless else None,
         "impossible_tokens": impossible,
         "tokens": tokens,
         "documents": shards.part.documents,

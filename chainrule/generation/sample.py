@@ -61,7 +61,7 @@ class Token:
     """One token of one sample. The pieces of text of a sample add up to its whole text.
 
     `text` may be empty, in the middle of a character or of what may become a stop string. Log-probabilities
-    are the model's own, before any filter.
+    are the model's own, before any filter (after a space that was taken back, given that space).
     """
 
     sample: int

@@ -10,6 +10,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from chainrule.errors import UserError
+
 Array = Any  # a NumPy array or a torch tensor: both index, compare and slice alike
 State = Any  # a nest of batch-first arrays
 
@@ -62,6 +64,12 @@ def select_rows(state: S, rows: Array) -> S:
     if state is None:
         return state
     return state[rows]  # type: ignore[index]
+
+
+def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:
+    """Kernels do not look where they read, so ids from outside are checked before."""
+    if np.size(ids) and not (np.min(ids) >= 0 and np.max(ids) < vocabulary_size):
+        raise UserError(f"token ids must be from 0 to {vocabulary_size - 1}, got {np.min(ids)} to {np.max(ids)}")
 
 
 def slide(before: np.ndarray, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

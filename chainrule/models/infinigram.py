@@ -14,7 +14,8 @@ import numpy as np
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.kernels import in_parallel, kernel, ranges
-from chainrule.models.base import LanguageModel, State, slide
+from chainrule.models.base import LanguageModel, State, check_ids, slide
+from chainrule.ngram.count import MAX_TOKENS
 from chainrule.ngram.suffix_array import build_suffix_array, count_next, find_longest, word_after
 
 
@@ -82,6 +83,11 @@ class Model(LanguageModel):
     ) -> "Model":
         parts = [np.ascontiguousarray(stream, np.uint32) for stream in streams]
         self.ids = np.concatenate([parts[0], *(part[1:] for part in parts[1:])])
+        check_ids(self.ids, self.vocabulary_size)
+        if len(self.ids) >= MAX_TOKENS:
+            raise UserError(
+                f"an infinigram reads texts below {MAX_TOKENS:,} tokens, got {len(self.ids):,}; train an ngram"
+            )
         self.suffixes = build_suffix_array(self.ids, self.vocabulary_size, self.eos)
         advance(len(self.ids))
         return self
@@ -90,6 +96,7 @@ class Model(LanguageModel):
         return np.full((batch_size, self.config.context_length), -1, np.int64)
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        check_ids(tokens, self.vocabulary_size)
         contexts, state = slide(state, np.asarray(tokens, np.int64))
         counts = np.empty((tokens.size, self.vocabulary_size), np.int64)
         _distributions(contexts.reshape(tokens.size, -1), self.ids, self.suffixes, self.eos, counts)
@@ -98,6 +105,7 @@ class Model(LanguageModel):
         return logits.reshape(*tokens.shape, -1), state
 
     def score(self, stream: np.ndarray) -> np.ndarray:
+        check_ids(stream, self.vocabulary_size)
         stream = np.ascontiguousarray(stream, np.uint32)
         scores = np.empty(max(len(stream) - 1, 0), np.float32)
         fixed = (self.config.context_length, self.ids, self.suffixes, self.eos, scores)

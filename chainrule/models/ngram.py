@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError, did_you_mean
-from chainrule.models.base import LanguageModel, State, slide
+from chainrule.models.base import LanguageModel, State, check_ids, slide
 from chainrule.ngram import merge
 from chainrule.ngram.count import count_ngrams
 from chainrule.ngram.prune import check_thresholds, prune
@@ -70,6 +70,7 @@ class Model(LanguageModel):
         """Count every stream eos d1 eos ... eos, add the counts up, and smooth them."""
         trie: Trie | None = None
         for stream in streams:
+            check_ids(stream, self.vocabulary_size)
             ids = np.ascontiguousarray(stream, np.uint32)
             counted = count_ngrams(ids, self.config.order, self.vocabulary_size, self.eos, advance)
             trie = counted if trie is None else merge.add(trie, counted)
@@ -93,14 +94,18 @@ class Model(LanguageModel):
 
     def _require_counts(self) -> None:
         if any(self.config.prune) or self.config.smoothing == IMPORTED:
+            raise UserError("the counts of a pruned or imported model are not all there; train without --prune instead")
+        if self.config.smoothing == "jelinek-mercer":
             raise UserError(
-                "the counts of a pruned or imported model are not all there; train without --prune to add or take away"
+                "jelinek-mercer weights were fitted on held-out text that is not here; use another smoothing"
             )
 
     def add(self, other: "Model") -> "Model":
         """The model of both texts together, exactly as if it had been trained on them."""
         self._require_counts()
         other._require_counts()
+        if self.config != other.config:
+            raise UserError(f"only models of equal settings can be merged, got {self.config} and {other.config}")
         return Model(self.config, self.vocabulary_size, self.eos).smooth(merge.add(self.trie, other.trie))
 
     def without(self, stream: np.ndarray) -> "Model":
@@ -114,12 +119,14 @@ class Model(LanguageModel):
         return np.full((batch_size, self.config.order - 1), -1, np.int64)  # the words before; -1: none
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        check_ids(tokens, self.vocabulary_size)
         contexts, state = slide(state, np.asarray(tokens, np.int64))
         logits = distributions(self.trie, self.estimates, contexts.reshape(tokens.size, self.config.order - 1))
         return logits.reshape(*tokens.shape, -1), state
 
     def score(self, stream: np.ndarray) -> np.ndarray:
         """log p of every token after the first of a stream eos d1 eos d2 ... eos, without whole distributions."""
+        check_ids(stream, self.vocabulary_size)
         return score_stream(self.trie, self.estimates, np.ascontiguousarray(stream, np.uint32))[0]
 
     @property

@@ -5,12 +5,11 @@ begin or end with it but never has it inside. Windows are sorted by counting sor
 the sorted order then yields the counts of every order at once.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from chainrule.kernels import in_parallel, inlined, kernel, ranges
-from chainrule.ngram.trie import Trie, link_suffixes
+from chainrule.ngram.trie import Trie, check_nodes, link_suffixes
+from chainrule.progress import Advance
 
 MAX_TOKENS = 1 << 31  # positions are 32-bit; larger corpora are counted in parts and merged
 
@@ -38,9 +37,6 @@ def _scatter(ids, order, start, stop, offset, eos, places, target):
         digit = _digit(ids, np.int64(order[i]), offset, eos)
         target[places[digit]] = order[i]
         places[digit] += 1
-
-
-Advance = Callable[[int], None]
 
 
 def sort_windows(
@@ -142,6 +138,7 @@ def count_ngrams(
     sizes[0], sizes[1] = 1, vocabulary_size
     level_starts = np.concatenate([[0], np.cumsum(sizes)])
     nodes = int(level_starts[-1])
+    check_nodes(nodes)
 
     word = np.empty(nodes, np.uint32)
     word[0] = 0

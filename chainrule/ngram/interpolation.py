@@ -10,6 +10,7 @@ from chainrule.ngram.trie import Trie, context_totals, find_child
 
 BUCKETS = 24
 MOST_ROUNDS = 300
+MOST_TOKENS = 200_000  # of held-out text
 CLOSE_ENOUGH = 1e-4  # when no weight moves further in a round
 PRIOR_TOKENS = 0.1  # how much the rule counts where there is evidence
 
@@ -73,6 +74,8 @@ def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, st
     if held_out is None or len(held_out) < 2:
         note = "interpolation weights set by rule: there is no held-out text to fit them on"
         return weights_by_rule(trie.order), note
+    if len(held_out) > MOST_TOKENS:  # more would not change so few weights
+        held_out = held_out[: np.flatnonzero(held_out[:MOST_TOKENS] == trie.eos)[-1] + 1]
     frequency, tokens = gather(trie, held_out)
     pools = bucket(tokens)
     weights = weights_by_rule(trie.order)
@@ -81,7 +84,8 @@ def fit_weights(trie: Trie, held_out: np.ndarray | None) -> tuple[np.ndarray, st
         weights = _expectation_maximisation(weights, frequency, tokens > 0, pools, trie.vocabulary_size)
         if np.abs(weights - previous).max() < CLOSE_ENOUGH:
             break
-    return weights, f"interpolation weights fitted on {len(held_out) - 1:,} held-out tokens"
+    note = f"interpolation weights fitted on {len(held_out) - 1:,} held-out tokens"
+    return weights, f"{note}; figures on that same text flatter the model a little"
 
 
 def _expectation_maximisation(

@@ -4,7 +4,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.kernels import kernel
-from chainrule.ngram.trie import Trie, link_suffixes
+from chainrule.ngram.trie import LARGEST, Trie, check_nodes, link_suffixes
 
 
 @kernel
@@ -53,6 +53,8 @@ def _combine(left: Trie, right: Trie, sign: int) -> Trie:
         )
     words = left.vocabulary_size
     unigrams = left.count[: 1 + words].astype(np.int64) + sign * right.count[: 1 + words].astype(np.int64)
+    if unigrams.max() > LARGEST:
+        raise UserError(f"a count would be {unigrams.max():,}, but counts end at {LARGEST:,}; train on less text")
     if unigrams.min() < 0:
         raise UserError("this text was not part of what was counted; nothing was taken out")
     word, count = [left.word[: 1 + words]], [unigrams.astype(np.uint32)]
@@ -78,6 +80,7 @@ def _combine(left: Trie, right: Trie, sign: int) -> Trie:
         level_starts.append(level_starts[-1] + size)
     first_child.append(np.array([level_starts[-1] if left.order > 1 else 1 + words], np.int64))
     nodes = level_starts[-1]
+    check_nodes(nodes)
     merged = Trie(
         left.order, words, left.eos, np.array(level_starts, np.int64), np.concatenate(word),
         np.concatenate(first_child).astype(np.uint32), np.empty(nodes, np.uint32), np.concatenate(count),

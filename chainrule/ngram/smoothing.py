@@ -15,8 +15,6 @@ from chainrule.kernels import in_parallel, kernel, ranges
 from chainrule.ngram import discounts, interpolation
 from chainrule.ngram.trie import ROOT, Trie, context_totals
 
-UNIGRAM_FLOOR = 1.0  # p(w | shorter than nothing) is uniform: one share of 1/V for every word
-
 
 @dataclass
 class Estimates:
@@ -119,7 +117,7 @@ class Estimator:
     def __init__(self, trie: Trie, smoothing: Smoothing):
         self.trie, self.smoothing = trie, smoothing
         self.probability = np.empty(len(trie.word), np.float32)
-        self.probability[ROOT] = UNIGRAM_FLOOR / trie.vocabulary_size
+        self.probability[ROOT] = 1.0 / trie.vocabulary_size  # what every word falls back on at last
         self.leftover = np.ones(int(trie.level_starts[trie.order]), np.float32)
         self.notes: list[str] = []
 

@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.errors import UserError
 from chainrule.kernels import in_parallel, inlined, kernel, ranges
 
 ROOT = 0
 MISSING = np.uint32(0xFFFFFFFF)
+LARGEST = 0xFFFFFFFE  # count or node that 32 bits can hold
+
+
+def check_nodes(nodes: int) -> None:
+    if nodes > LARGEST:
+        raise UserError(
+            f"there are {nodes:,} n-grams, but {LARGEST:,} is the most; lower the order or train on less text"
+        )
 
 
 @dataclass

@@ -4,10 +4,12 @@ A run is made under a temporary name and renamed when it is whole, so a folder w
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from chainrule import lookup
+from chainrule.arrays import load_arrays
+from chainrule.data.documents import Documents
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models.base import LanguageModel
@@ -22,6 +26,7 @@ from chainrule.progress import progress
 from chainrule.text.base import Tokenizer
 
 MANIFEST = "manifest.json"
+COUNTED = "documents.safetensors"  # of runs without tokens: the hashes of the documents counted
 HOME = Path("runs")
 
 
@@ -37,7 +42,8 @@ class Run:
         try:
             self.config: dict[str, Any] = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
             self.architecture: str = self.config["architecture"]
-        except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+            self.config["data"]["inputs"], self.config["tokenizer"]["hash"], self.config["model"].items()
+        except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
             raise UserError(f"'{self.path}/config.json' is damaged; train the run again") from None
         self._check_sizes()
 
@@ -76,12 +82,22 @@ class Run:
     def model(self) -> LanguageModel:
         module = lookup.find("chainrule.models", self.architecture, "model")
         model: LanguageModel = module.Model.load(self.path / "model.safetensors")
-        if model.vocabulary_size != self.tokenizer.vocabulary_size:
+        mine = (self.tokenizer.vocabulary_size, self.tokenizer.eos, self.tokenizer.fingerprint)
+        if (model.vocabulary_size, model.eos, self.config["tokenizer"]["hash"]) != mine:
             raise UserError(f"the model and the tokenizer of '{self.path}' do not belong together; train the run again")
         return model
 
     def shards(self, name: str = "train") -> TokenShards:
         return TokenShards(self.path / "tokens", name)
+
+    def counted_documents(self) -> list[int] | None:
+        """The hashes of the documents it was trained on; None where that is not known, as of an import."""
+        if (self.path / COUNTED).is_file():
+            return load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
+        if not (self.path / "tokens").is_dir():
+            return None
+        shards = self.shards("train")
+        return [each for shard in range(len(shards)) for each in shards.table(shard)["hashes"].tolist()]
 
     @property
     def size_bytes(self) -> int:
@@ -90,7 +106,24 @@ class Run:
     @property
     def metrics(self) -> list[dict[str, Any]]:
         file = self.path / "metrics.jsonl"
-        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+        try:
+            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+        except ValueError:
+            raise UserError(f"'{file}' is damaged; train the run again") from None
+
+
+class KeptAside:
+    """The text that training kept aside, from the run's own token shards; read like a corpus."""
+
+    total_bytes = 0
+
+    def __init__(self, run: Run):
+        self.unit: str = run.config["data"]["unit"]
+        self.notes: list[str] = []
+        self._run = run
+
+    def batches(self, progress: Any = None) -> Iterator[Documents]:
+        return self._run.shards("validation").documents(self._run.tokenizer)
 
 
 def _not_found(path: Path) -> str:
@@ -130,7 +163,8 @@ def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
     """A folder to fill; then it is hashed, synced and renamed to `path`, or removed if anything went wrong."""
     check_free(path, overwrite)
     _remove_leftovers(path)
-    folder = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    mark = f".{path.name}.{socket.gethostname()}.{os.getpid()}"
+    folder, replaced = path.with_name(f"{mark}.tmp"), path.with_name(f"{mark}.old.tmp")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -139,8 +173,8 @@ def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
         yield folder
         _write_manifest(folder)
         if overwrite and path.exists():
-            shutil.rmtree(path)
-        folder.rename(path)
+            path.resolve().rename(replaced)
+        folder.rename(path.resolve())
         _sync(path.parent)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -151,13 +185,16 @@ def new_run(path: Path, overwrite: bool = False) -> Iterator[Path]:
             ) from None
         raise
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if replaced.exists() and not path.exists():
+            replaced.rename(path.resolve())  # the new one did not get its name: the old one keeps it
+        for leftover in (folder, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _remove_leftovers(path: Path) -> None:
     """Folders of this name that a process which is no more left half-made."""
-    for folder in path.parent.glob(f".{path.name}.*.tmp"):
-        number = folder.name.removesuffix(".tmp").rpartition(".")[2]
+    for folder in path.parent.glob(f".{glob.escape(path.name)}.{glob.escape(socket.gethostname())}.*.tmp"):
+        number = folder.name.removesuffix(".tmp").removesuffix(".old").rpartition(".")[2]
         if number.isdigit() and not _is_running(int(number)):
             shutil.rmtree(folder, ignore_errors=True)
 

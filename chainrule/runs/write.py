@@ -5,10 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import chainrule
+from chainrule.arrays import save_arrays
 from chainrule.config import to_json
 from chainrule.runs.card import write_card
-from chainrule.runs.folder import Run, new_run
+from chainrule.runs.folder import COUNTED, Run, new_run
 from chainrule.text.base import Tokenizer
 
 
@@ -53,12 +56,12 @@ def store(
     tokenizer: Tokenizer,
     data: dict[str, Any],
     overwrite: bool,
-    notes: list[str] | None = None,
+    documents: list[int] | None = None,
 ) -> Run:
-    """A run of a model that was not trained on text here, but made of other models or files."""
+    """A run of a model made of other models or files; `documents` are the hashes of those it has counted."""
     started_at = time.time()
     with new_run(path, overwrite) as folder:
-        write_run(
-            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at
-        )
+        write_run(folder, path.name, architecture, model, tokenizer, data, [], {"validation": None}, started_at)
+        if documents is not None:
+            save_arrays(folder / COUNTED, {"hashes": np.array(sorted(documents), np.uint64)})
     return Run(path)

@@ -9,6 +9,7 @@ import codecs
 import hashlib
 import json
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,6 +89,7 @@ class Tokenizer:
         self.eos: int = self._find_eos()
         self._cut = self._way_to_cut()
         self._table = PieceTable(self._cut) if self._cut is not None else None
+        self._lock = threading.Lock()
         self._lengths = np.array([1], np.int64)  # piece 0 is the end of a document
         self._tokens = np.array([self.eos], np.uint32)
 
@@ -162,6 +164,25 @@ class Tokenizer:
             return spelled
         return [b"" if name is None or id == self.eos else name.encode() for id, name in enumerate(names)]
 
+    @cached_property
+    def is_lossless(self) -> bool:
+        """Whether every text comes back from its tokens: all bytes are there, and nothing is changed on the way."""
+        steps = self._settings["pre_tokenizer"] or {}
+        steps = steps["pretokenizers"] if steps.get("type") == "Sequence" else [steps]
+        keeps = all(
+            (step.get("type") == "ByteLevel" and not step["add_prefix_space"])
+            or (step.get("type") == "Split" and step["behavior"] == "Isolated" and not step["invert"])
+            for step in steps
+        )
+        known = self.backend.get_vocab(with_added_tokens=False)
+        return (
+            keeps
+            and any(step.get("type") == "ByteLevel" for step in steps)
+            and self._settings["normalizer"] is None
+            and isinstance(self.backend.decoder, decoders.ByteLevel)
+            and all(symbol in known for symbol in byte_alphabet())
+        )
+
     @property
     def joins_with_spaces(self) -> bool:
         return self._cut == WHITESPACE
@@ -177,10 +198,11 @@ class Tokenizer:
         """The tokens of all documents, <eos> after each: the same ids as `encode`, but each piece is looked up once."""
         if self._table is None or has_unassigned(documents.buffer):
             return self._encode_slowly(documents)
-        pieces = self._table.cut(documents)
-        if self._table.size > len(self._lengths):
-            self._learn(self._table.pieces(len(self._lengths)))
-        return expand(pieces, self._lengths, self._tokens)
+        with self._lock:  # the table grows as it is read
+            pieces = self._table.cut(documents)
+            if self._table.size > len(self._lengths):
+                self._learn(self._table.pieces(len(self._lengths)))
+            return expand(pieces, self._lengths, self._tokens)
 
     def _learn(self, pieces: Sequence[bytes]) -> None:
         """The tokens of pieces not met before."""

@@ -51,6 +51,8 @@ def resolve_model(request: Request) -> tuple[Any, Any]:
     config = module.SIZES[size]
     if request.config:
         config = override(config, read_file(request.config), f"'{request.config}'")
+    if request.settings.get("smoothing") == "imported":
+        raise UserError("smoothing 'imported' is for models read from a file; choose one that is estimated from text")
     return module, override(config, request.settings, f"the settings of {request.model}")
 
 

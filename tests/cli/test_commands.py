@@ -245,11 +245,45 @@ def test_merge_and_forget_equal_training_on_the_whole_and_on_the_rest(chainrule,
     assert figures("whole") != figures("a")
 
 
+def test_only_documents_that_were_counted_are_taken_out(chainrule, cows, tmp_path):
+    """Whole documents, not n-grams: a new sentence of known words stays unknown; and forgetting can go on."""
+    chainrule("train", cows, "--unit", "line", "--as", "runs/all")
+    (tmp_path / "new.txt").write_text("on day 1 the red cow\n")
+    code, _, err = chainrule("forget", "runs/all", "new.txt")
+    assert code == 2
+    assert "none of these documents was counted" in err
+    (tmp_path / "some.txt").write_text("\n".join(LINES[:40]) + "\non day 1 the red cow\n")
+    (tmp_path / "more.txt").write_text("\n".join(LINES[30:80]))
+    first = json.loads(chainrule("forget", "runs/all", "some.txt", "--as", "runs/less", "--json")[1])
+    second = json.loads(chainrule("forget", "runs/less", "more.txt", "--as", "runs/least", "--json")[1])
+    aside = json.loads(chainrule("evaluate", "runs/all", "--json", "--documents")[1])["per_document"]
+    kept = {document["line"] for document in aside}
+    assert first["documents"] == len(set(range(1, 41)) - kept)
+    assert second["documents"] == len(set(range(41, 81)) - kept)
+    assert second["never_counted"] == 50 - second["documents"]
+
+
+def test_merging_needs_equal_settings_and_weights_that_can_be_had(chainrule, cows):
+    for name, smoothing in (("a", "katz"), ("b", "witten-bell"), ("c", "jelinek-mercer")):
+        chainrule("train", cows, "--tokenizer", "words", "--smoothing", smoothing, "--as", f"runs/{name}")
+    assert "equal settings" in chainrule("merge", "runs/a", "runs/b")[2]
+    assert "held-out text that is not here" in chainrule("merge", "runs/c", "runs/c")[2]
+
+
+def test_text_kept_aside_is_measured_as_in_training_whatever_its_unit(chainrule, cows, tmp_path):
+    (tmp_path / "blocks.txt").write_text("\n\n".join(LINES[:60]))
+    result = json.loads(chainrule("train", cows, "--validation", "blocks.txt", "--as", "runs/v", "--json")[1])
+    again = json.loads(chainrule("evaluate", "runs/v", "--json")[1])
+    assert (again["bytes"], again["bits_per_byte"]) == pytest.approx(
+        (result["validation"]["bytes"], result["validation"]["bits_per_byte"])
+    )
+
+
 def test_forgetting_what_was_never_read_changes_nothing(chainrule, run, tmp_path):
     (tmp_path / "pigs.txt").write_text("pigs fly over the moon\n")
     code, _, err = chainrule("forget", run, "pigs.txt")
     assert code == 2
-    assert "was not part of what was counted" in err or "kept aside" in err
+    assert "none of these documents was counted" in err
     assert os.listdir("runs") == ["cows"]
 
 

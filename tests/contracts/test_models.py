@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chainrule import lookup
+from chainrule.errors import UserError
 from chainrule.models.base import IGNORE, Batch, LanguageModel, cross_entropy, log_softmax, select_rows
 
 VOCABULARY, EOS = 7, 6
@@ -119,6 +120,14 @@ def test_scores_of_a_stream_equal_the_default_by_steps(model):
     for seed in (0, 5):
         ids = stream(seed)
         np.testing.assert_allclose(model.score(ids), LanguageModel.score(model, ids), rtol=1e-4, atol=1e-5)
+
+
+def test_ids_beyond_the_vocabulary_are_refused(model):
+    for bad in (VOCABULARY, 10**9):
+        with pytest.raises(UserError, match="token ids must be from 0 to 6"):
+            model.score(np.array([EOS, bad, EOS]))
+        with pytest.raises(UserError, match="token ids must be from 0 to 6"):
+            model.step(np.array([[EOS, bad]]), model.start(1))
 
 
 def test_saved_equals_loaded(architecture, model, tokens, tmp_path: Path):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.ngram.count import count_ngrams
-from chainrule.ngram.query import distributions
+from chainrule.ngram.query import distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Smoothing
 
 from .corpora import EOS, VOCABULARY, documents, orders, stream
@@ -74,8 +74,6 @@ def test_interpolation_weights_make_held_out_text_likelier_than_the_rule():
     texts = [(np.cumsum(generator.integers(0, 2, 20)) % EOS).tolist() for _ in range(200)]
     train, held_out = stream(texts[:150]), stream(texts[150:])
     trie = count_ngrams(train, 3, VOCABULARY, EOS)
-    from chainrule.ngram.query import score_stream
-
     fitted = METHODS["jelinek-mercer"](trie, Smoothing(), held_out)
     by_rule = METHODS["jelinek-mercer"](trie, Smoothing(), None)
     assert score_stream(trie, fitted, held_out)[0].sum() > score_stream(trie, by_rule, held_out)[0].sum()
@@ -108,3 +106,19 @@ def test_fitted_interpolation_weights_are_a_maximum():
                 changed = weights.copy()
                 changed[k, bucket] = np.clip(changed[k, bucket] + step, 0.001, 0.999)
                 assert likelihood(changed) <= best + 0.3
+
+
+@pytest.mark.parametrize("name", METHODS)
+@given(texts=documents, other=documents, order=orders, seed=st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
+def test_the_numbers_of_words_do_not_matter_nor_which_is_the_end(name, texts, other, order, seed):
+    """Relabelled, the end of a document anywhere among the ids, every token has the same probability."""
+    labels = np.random.default_rng(seed).permutation(VOCABULARY).astype(np.uint32)
+    found = []
+    for ids, test, eos in (
+        (stream(texts), stream(other), EOS),
+        (labels[stream(texts)], labels[stream(other)], int(labels[EOS])),
+    ):
+        trie = count_ngrams(ids, order, VOCABULARY, eos)
+        found.append(score_stream(trie, METHODS[name](trie, Smoothing(), test), test)[0])
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-5, atol=2e-6)
