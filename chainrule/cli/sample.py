@@ -16,7 +16,9 @@ def command(
     min_p: Annotated[float, typer.Option(help="Keep tokens at least this likely relative to the best.")] = 0.0,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1 makes used tokens less likely.")] = 1.0,
     max_tokens: Annotated[int, typer.Option(help="Stop after so many tokens.")] = 200,
-    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; may be given several times.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text; may be given several times.")
+    ] = None,
     samples: Annotated[int, typer.Option("--samples", "-n", help="How many texts.")] = 1,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token (temperature 0).")] = False,

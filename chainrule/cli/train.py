@@ -31,14 +31,24 @@ def command(
             help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=ModelPanel
         ),
     ] = None,
-    order: Annotated[int | None, typer.Option(help="n of the n-gram.", rich_help_panel=ModelPanel)] = None,
+    order: Annotated[
+        int | None, typer.Option(help="n of the n-gram; 5 unless told otherwise.", rich_help_panel=ModelPanel)
+    ] = None,
     smoothing: Annotated[
-        str | None, typer.Option(help="modified-kneser-ney, witten-bell, katz ...", rich_help_panel=ModelPanel)
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="modified-kneser-ney (default), kneser-ney, absolute, witten-bell, katz, "
+            "jelinek-mercer, add-k, stupid-backoff, maximum-likelihood.",
+            rich_help_panel=ModelPanel,
+        ),
     ] = None,
     prune: Annotated[
         str | None,
         typer.Option(
-            metavar="'0 0 1'", help="Drop n-grams seen that often or less, from order 1 up.", rich_help_panel=ModelPanel
+            metavar="'0 0 1'",
+            help="Drop k-grams seen that often or less: a number per order from 1 up, first 0, never falling.",
+            rich_help_panel=ModelPanel,
         ),
     ] = None,
     set_: Annotated[
