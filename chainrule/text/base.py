@@ -175,8 +175,11 @@ class Tokenizer:
             for step in steps
         )
         known = self.backend.get_vocab(with_added_tokens=False)
+        model = self._settings["model"]
+        is_plain = not (model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"))
         return (
             keeps
+            and is_plain
             and any(step.get("type") == "ByteLevel" for step in steps)
             and self._settings["normalizer"] is None
             and isinstance(self.backend.decoder, decoders.ByteLevel)
@@ -206,10 +209,23 @@ class Tokenizer:
 
     def _learn(self, pieces: Sequence[bytes]) -> None:
         """The tokens of pieces not met before."""
-        encodings = self.backend.encode_batch_fast([piece.decode() for piece in pieces], add_special_tokens=False)
-        ids = [encoding.ids for encoding in encodings]
+        ids = self._ids_of(pieces)
         self._lengths = np.append(self._lengths, np.array([len(each) for each in ids], np.int64))
         self._tokens = np.append(self._tokens, np.array([id for each in ids for id in each], np.uint32))
+
+    def _ids_of(self, pieces: Sequence[bytes]) -> list[list[int]]:
+        """Vocabularies without merges are looked up here, which is much faster than asking the library."""
+        model = self._settings["model"]
+        if self.unknown is not None and self._cut is not None:
+            return [[model["vocab"].get(piece.decode(), self.unknown)] for piece in pieces]
+        if self.is_lossless and not model["merges"]:
+            known, is_whole = model["vocab"], model["ignore_merges"]
+            names = [byte_level(piece) for piece in pieces]
+            return [
+                [known[name]] if is_whole and name in known else [known[symbol] for symbol in name] for name in names
+            ]
+        encodings = self.backend.encode_batch_fast([piece.decode() for piece in pieces], add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     def _encode_slowly(self, documents: DocumentBatch) -> np.ndarray:
         texts = [
