@@ -22,7 +22,14 @@ def run(tmp_path: Path) -> Run:
 
 def test_a_run_holds_what_it_should(run):
     files = {path.relative_to(run.path).as_posix() for path in run.path.rglob("*") if path.is_file()}
-    assert {"config.json", "tokenizer.json", "model.safetensors", "metrics.jsonl", "README.md", "manifest.json"} <= files
+    assert {
+        "config.json",
+        "tokenizer.json",
+        "model.safetensors",
+        "metrics.jsonl",
+        "README.md",
+        "manifest.json",
+    } <= files
     assert {"tokens/index.json", "tokens/train-00000.bin", "tokens/validation-00000.bin"} <= files
     assert run.verify() == []
 
@@ -54,7 +61,9 @@ def test_a_damaged_config_is_one_sentence(run, text):
 
 
 def test_a_run_that_is_not_there_brings_a_suggestion(run):
-    with pytest.raises(UserError, match=r"run 'runs/cow' not found; did you mean 'runs/cows'\? \(chainrule train makes runs\)"):
+    with pytest.raises(
+        UserError, match=r"run 'runs/cow' not found; did you mean 'runs/cows'\? \(chainrule train makes runs\)"
+    ):
         Run("runs/cow")
     with pytest.raises(UserError, match=r"'cows.txt' is a file, not a run; make a run of it with: chainrule train"):
         Run("cows.txt")
