@@ -15,3 +15,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
         each for each in known if wrong and each.startswith(wrong)
     ]
     return f"; did you mean '{close[0]}'?" if close else ""
+
+
+class Stopped(Exception):
+    """Work that was asked to stop, and stopped in good order: the sentence says how to go on."""
+
+    def __init__(self, sentence: str, exit_code: int):
+        super().__init__(sentence)
+        self.exit_code = exit_code

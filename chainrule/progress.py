@@ -1,5 +1,7 @@
-"""Progress bars with rate and time left, on standard error; nothing at all where that is not a terminal."""
+"""What people see while they wait: progress bars with rate and time left, on standard error, nothing at all where that
+is not a terminal; and what makes a text or a count fit to be shown there."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,3 +38,20 @@ def _rate_columns(unit: str) -> tuple[Any, ...]:
             return Text(f"{speed:,.0f} {unit}/s" if speed else f"? {unit}/s", style="progress.data.speed")
 
     return (Rate(),)
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Control characters, which a model may well sample, as escapes: a terminal would obey them."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def size(count: float) -> str:
+    """1234567 -> '1.2 MB'."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError

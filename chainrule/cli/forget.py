@@ -29,7 +29,8 @@ def command(
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.data.split import content_hashes
     from chainrule.errors import UserError
-    from chainrule.runs.folder import Run, free_name
+    from chainrule.runs.folder import Run
+    from chainrule.runs.making import free_name
     from chainrule.runs.write import store
 
     loaded = Run(run)

@@ -17,7 +17,7 @@ def command(
     """Make a run from a model in another program's format (ARPA)."""
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.interop.arpa import read_arpa
-    from chainrule.runs.folder import free_name
+    from chainrule.runs.making import free_name
     from chainrule.runs.write import store
 
     model, tokenizer = read_arpa(path)

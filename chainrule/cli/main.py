@@ -4,14 +4,23 @@ import importlib
 import os
 import pkgutil
 import sys
+import time
 from typing import Annotated, Any
 
 import typer
 
 import chainrule
-from chainrule.errors import UserError
+from chainrule.errors import Stopped, UserError
 
-ORDER = ("train", "sample", "evaluate", "show", "export", "import", "merge", "forget")
+ORDER = ("train", "sample", "evaluate", "show", "plan", "export", "import", "merge", "forget")
+
+
+_LOADED_AT = time.time()
+
+
+def started_at() -> float:
+    """When the command began, so that a time budget counts all of it."""
+    return _LOADED_AT
 
 
 class CommandsInOrder(typer.core.TyperGroup):
@@ -60,6 +69,9 @@ def main() -> None:
         code = app(standalone_mode=False)
     except UserError as error:
         code = _complain(str(error))
+    except Stopped as stop:
+        print(f"chainrule: {stop}", file=sys.stderr)
+        code = stop.exit_code
     except (typer.Abort, KeyboardInterrupt):
         print("chainrule: interrupted; nothing half-made is left behind", file=sys.stderr)
         code = 130

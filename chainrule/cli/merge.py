@@ -17,7 +17,8 @@ def command(
     """Add up the counts of several n-gram runs, exactly as if they had been trained together."""
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.errors import UserError
-    from chainrule.runs.folder import Run, free_name
+    from chainrule.runs.folder import Run
+    from chainrule.runs.making import free_name
     from chainrule.runs.write import store
 
     loaded = [Run(run) for run in runs]

@@ -2,10 +2,12 @@
 
 import json
 import math
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
+
+from chainrule.progress import size as size
+from chainrule.progress import visible as visible
 
 
 def print_json(value: Any) -> None:
@@ -26,14 +28,6 @@ def _finite(value: Any) -> Any:
 def say(text: str = "") -> None:
     """A line for people, on standard error, so that standard output stays the result alone."""
     print(text, file=sys.stderr)
-
-
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def visible(text: str) -> str:
-    """Control characters, which a model may well sample, as escapes: a terminal would obey them."""
-    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def show_text(text: str, end: str = "") -> None:
@@ -85,12 +79,3 @@ def number(value: float | None, digits: int = 2) -> str:
     if abs(value) >= 1e7:
         return f"{value:.2e}"
     return f"{value:,.{digits}f}"
-
-
-def size(count: float) -> str:
-    """1234567 -> '1.2 MB'."""
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError

@@ -10,6 +10,7 @@ from chainrule.cli import options
 Text = "Text to learn from"
 Tokens = "Tokens"
 ModelPanel = "Model"
+Learning = "Learning by gradient"
 
 
 def command(
@@ -22,9 +23,44 @@ def command(
             show_default=False,
         ),
     ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="The best model that so many minutes of this machine can buy, start to end.", rich_help_panel=Learning
+        ),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Or: so many updates.", rich_help_panel=Learning)] = None,
+    tokens: Annotated[
+        str | None, typer.Option(metavar="N", help="Or: so many tokens (10M).", rich_help_panel=Learning)
+    ] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="Or: so many times through the text.", rich_help_panel=Learning)
+    ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Go on with a training that was interrupted, exactly.", rich_help_panel=Learning
+        ),
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option(help="sgd, momentum, adamw or muon.", rich_help_panel=Learning)
+    ] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option(help="Its peak; chosen unless told.", rich_help_panel=Learning)
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Windows in one update.", rich_help_panel=Learning)] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.", rich_help_panel=Learning)
+    ] = False,
     model: Annotated[
-        str, typer.Option(help="The architecture: ngram or infinigram.", rich_help_panel=ModelPanel)
-    ] = "ngram",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="ngram (default), infinigram; mlp, bow, attention, elman, ugrnn, gru, lstm, transformer "
+            "(default with a budget).",
+            rich_help_panel=ModelPanel,
+        ),
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -53,7 +89,7 @@ def command(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the model.", rich_help_panel=ModelPanel),
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the model or of training.", rich_help_panel=ModelPanel),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=ModelPanel)
@@ -92,20 +128,36 @@ def command(
     split: Annotated[
         str, typer.Option(help="documents (by content) or tail (the last part).", rich_help_panel=Text)
     ] = "documents",
-    seed: Annotated[int, typer.Option(help="Of the split.", rich_help_panel=Text)] = 0,
+    seed: Annotated[int, typer.Option(help="Of the split, the weights and the order.", rich_help_panel=Text)] = 0,
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Train a model on your text and store it as a run folder."""
+    from chainrule.cli.main import started_at
     from chainrule.config import parse_assignments
     from chainrule.data.corpus import Reading
     from chainrule.data.split import Splitting
+    from chainrule.planning.quantities import parse_count
     from chainrule.training.prepare import Tokenization
     from chainrule.training.train import DEFAULT_CORPUS, Request, train
 
-    named: dict[str, Any] = {"order": order, "smoothing": smoothing, "prune": prune}
+    named: dict[str, Any] = {
+        "order": order,
+        "smoothing": smoothing,
+        "prune": prune,
+        "minutes": minutes,
+        "steps": steps,
+        "tokens": None if tokens is None else parse_count(tokens, "--tokens"),
+        "epochs": epochs,
+        "optimizer": optimizer,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+    }
     settings = {name: value for name, value in named.items() if value is not None} | parse_assignments(set_ or [])
+    if resume:
+        _report(_resume(resume, inputs, model, size, settings, tensorboard), as_json)
+        return
     request = Request(
         inputs=tuple(inputs or [DEFAULT_CORPUS]),
         validation=tuple(validation or []),
@@ -118,9 +170,22 @@ def command(
         tokenization=Tokenization(tokenizer, vocabulary_size, min_count, closed_vocabulary),
         path=Path(as_) if as_ else None,
         overwrite=overwrite,
+        tensorboard=tensorboard,
+        started_at=started_at(),
     )
-    run = train(request)
-    _report(run, as_json)
+    _report(train(request), as_json)
+
+
+def _resume(
+    name: str, inputs: list[str] | None, model: str | None, size: str | None, settings: dict[str, Any], tensorboard: bool
+) -> Any:
+    from chainrule.errors import UserError
+    from chainrule.training.neural import resume
+
+    if inputs:
+        raise UserError(f"--resume goes on with the text it began with; leave out '{inputs[0]}'")
+    asked = settings | ({"model": model} if model else {}) | ({"size": size} if size else {})
+    return resume(name, asked, tensorboard)
 
 
 def _report(run: Any, as_json: bool) -> None:

@@ -82,9 +82,8 @@ class ShardWriter:
             raise UserError(
                 f"one batch of documents has {len(ids):,} tokens; cut the text into documents below 2 billion"
             )
-        if self._size > 1 and self._size + len(ids) > self._limit:
-            self._finish_shard()
-            self._open()
+        if self._size + len(ids) > self._limit:
+            self.cut()
         if documents.path not in self.paths:
             self.paths.append(documents.path)
         ends = np.flatnonzero(ids == self.eos) + 1  # text never spells <eos>
@@ -101,6 +100,12 @@ class ShardWriter:
         laid_out = np.empty(int((documents.ends - documents.starts).sum()) + 8 * len(documents), np.uint8)
         _lay_out(documents.buffer, documents.starts, documents.ends, laid_out)
         self._hash.update(laid_out.data)
+
+    def cut(self) -> None:
+        """What comes next goes into another shard."""
+        if self._size > 1:
+            self._finish_shard()
+            self._open()
 
     def _finish_shard(self) -> None:
         self._file.close()

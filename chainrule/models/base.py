@@ -5,7 +5,6 @@ for models that learn by gradient. Everything else, from loss to beam search, re
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from chainrule.errors import UserError
 Array = Any  # a NumPy array or a torch tensor: both index, compare and slice alike
 State = Any  # a nest of batch-first arrays
 
+SCORED_AT_ONCE = 4096  # tokens whose logits are held at one time
 IGNORE = -100  # a target that is not predicted: padding, a prompt, an unlabelled position (torch's own default)
 
 
@@ -102,12 +102,6 @@ def cross_entropy(logits: Array, targets: Array) -> Loss:
     return Loss(-picked.sum(), int(asked.sum()))
 
 
-def document_slices(stream: np.ndarray, eos: int) -> list[slice]:
-    """The documents of a stream eos d1 eos d2 ... eos, each with the eos before and after it."""
-    edges = np.flatnonzero(stream == eos).tolist()
-    return [slice(start, end + 1) for start, end in pairwise(edges)]
-
-
 class LanguageModel:
     """Base of every architecture: give it `start` and `step`, and it has a loss and scores text."""
 
@@ -140,11 +134,13 @@ class LanguageModel:
         return cross_entropy(logits, batch.targets)
 
     def score(self, stream: np.ndarray) -> np.ndarray:
-        """log p in nats of every token after the first of a stream eos d1 eos d2 ... eos."""
+        """log p in nats of every token after the first of a stream eos d1 eos d2 ... eos, read from end to end."""
         scores = np.empty(max(len(stream) - 1, 0), np.float32)
-        for document in document_slices(stream, self.eos):
-            tokens = np.asarray(stream[document], np.int64)
-            logits, _ = self.step(tokens[None, :-1], self.start(1))
-            found = np.asarray(log_softmax(logits)[0])
-            scores[document.start : document.stop - 1] = found[np.arange(len(found)), tokens[1:]]
+        state = self.start(1)
+        for begin in range(0, len(scores), SCORED_AT_ONCE):
+            tokens = np.asarray(stream[begin : begin + SCORED_AT_ONCE + 1], np.int64)
+            logits, state = self.step(tokens[None, :-1], state)
+            found = log_softmax(logits)[0]
+            found = np.asarray(found.detach() if hasattr(found, "detach") else found)
+            scores[begin : begin + len(found)] = found[np.arange(len(found)), tokens[1:]]
         return scores

@@ -11,7 +11,8 @@ import chainrule
 from chainrule.arrays import save_arrays
 from chainrule.config import to_json
 from chainrule.runs.card import write_card
-from chainrule.runs.folder import COUNTED, Run, new_run
+from chainrule.runs.folder import COUNTED, Run
+from chainrule.runs.making import new_run
 from chainrule.text.base import Tokenizer
 
 
@@ -25,12 +26,14 @@ def write_run(
     notes: list[str],
     metrics: dict[str, Any],
     started_at: float,
+    training: dict[str, Any] | None = None,
 ) -> None:
-    """Everything but the token shards."""
+    """Everything but the token shards; `training` says how a model that learns by gradient learned."""
     tokenizer.save(folder / "tokenizer.json")
     model.save(folder / "model.safetensors")
     metrics = {"event": "trained", **metrics, "parameters": model.num_parameters}
-    (folder / "metrics.jsonl").write_text(json.dumps(metrics) + "\n", encoding="utf-8")
+    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(metrics) + "\n")
     settings = {
         "chainrule": chainrule.__version__,
         "architecture": architecture,
@@ -42,6 +45,7 @@ def write_run(
             "hash": tokenizer.fingerprint,
         },
         "data": data,
+        **({"training": training} if training else {}),
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started_at)),
         "notes": notes + model.notes(),
     }

@@ -17,7 +17,7 @@ from chainrule.progress import progress
 from chainrule.text import KINDS
 from chainrule.text.base import Tokenizer, Vocabulary
 
-Pairs = Iterator[tuple[Documents, Documents]]  # (training, validation)
+Pairs = Iterator[tuple[int, Documents, Documents]]  # (number of the source, training, validation)
 MIX_SEED = 0x6D6978  # which documents of a source are kept must not depend on which are validation
 
 
@@ -36,12 +36,24 @@ class Prepared:
     unit: str
     notes: list[str] = field(default_factory=list)
     mixture: Mixture | None = None
+    first_shards: tuple[int, ...] = (0,)  # of the training text: where each source of a mixture begins
 
 
 class TextSource:
-    """What training reads: inputs with a split, or with a validation text of their own; and mixed by weight."""
+    """What training reads: inputs with a split, or with a validation text of their own; and mixed by weight.
 
-    def __init__(self, inputs: Sequence[str], reading: Reading, splitting: Splitting, validation: Sequence[str]):
+    A model that reads its text once takes of each source what the mixture allows; one that reads as often as it
+    likes `may_repeat`, and has all of them.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        reading: Reading,
+        splitting: Splitting,
+        validation: Sequence[str],
+        may_repeat: bool = False,
+    ):
         parsed = parse_inputs(inputs)
         self.weights = [weight for _, weight in parsed]
         is_mixed = parsed[0][1] is not None
@@ -54,7 +66,7 @@ class TextSource:
                 for corpus in self.corpora
             ]
         self.mixture = self._mix() if is_mixed else None
-        self.kept = self.mixture.kept() if self.mixture else (1.0,) * len(self.corpora)
+        self.kept = self.mixture.kept() if self.mixture and not may_repeat else (1.0,) * len(self.corpora)
 
     def _mix(self) -> Mixture:
         sources = []
@@ -69,14 +81,14 @@ class TextSource:
 
     def pairs(self, advance: Callable[[int], None]) -> Pairs:
         """(training, validation) documents, batch after batch; of a mixture, only its share of each source."""
-        for corpus, split, kept in zip(self.corpora, self.splits, self.kept, strict=True):
+        for number, (corpus, split, kept) in enumerate(zip(self.corpora, self.splits, self.kept, strict=True)):
             for train, validation in split(corpus.batches(advance)):
                 if kept < 1:
                     train = train.select(content_fractions(train, MIX_SEED) < kept)
-                yield train, validation
+                yield number, train, validation
         if self.validation:
             for documents in self.validation.batches():
-                yield documents.select(np.zeros(len(documents), bool)), documents
+                yield len(self.corpora), documents.select(np.zeros(len(documents), bool)), documents
 
     def notes(self) -> list[str]:
         read = [
@@ -93,7 +105,7 @@ def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: st
     vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
     module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "pieces"))
     with progress("vocabulary", source.total_bytes) as advance:
-        batches = (train for train, _ in source.pairs(advance) if len(train))
+        batches = (train for _, train, _ in source.pairs(advance) if len(train))
         tokenizer: Tokenizer = module.train(batches, vocabulary)
     return tokenizer
 
@@ -124,8 +136,12 @@ def prepare(source: TextSource, tokenization: Tokenization, folder: Path, defaul
         ShardWriter(folder, "validation", size, eos) as validation_shards,
         progress("tokens", source.total_bytes) as advance,
     ):
-        for pair in source.pairs(advance):
-            for documents, writer in zip(pair, (train_shards, validation_shards), strict=True):
+        first_shards = [0]
+        for number, train, validation in source.pairs(advance):
+            while len(first_shards) <= number < len(source.corpora):
+                train_shards.cut()
+                first_shards.append(len(train_shards.part.shards))
+            for documents, writer in ((train, train_shards), (validation, validation_shards)):
                 if len(documents):
                     writer.append(documents, tokenizer.encode_documents(documents))
         parts = {"train": train_shards.close(), "validation": validation_shards.close()}
@@ -133,4 +149,4 @@ def prepare(source: TextSource, tokenization: Tokenization, folder: Path, defaul
     write_index(folder, parts, paths, train_shards.dtype, tokenizer.fingerprint)
     if not parts["train"].documents:
         raise UserError("there is no training text left after the split; lower --validation-fraction or give more text")
-    return Prepared(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture)
+    return Prepared(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))

@@ -1,7 +1,7 @@
 """`chainrule train`: text in, run folder out."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ from chainrule.data.split import Splitting
 from chainrule.errors import UserError, did_you_mean
 from chainrule.evaluation.stream import evaluate_shards
 from chainrule.progress import progress
-from chainrule.runs.folder import Run, check_free, free_name, new_run
+from chainrule.runs.folder import Run
+from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.write import write_run
 from chainrule.training.prepare import Prepared, TextSource, Tokenization, prepare
 
 DEFAULT_CORPUS = "builtin:python-docs"
 DEFAULT_MODEL = "ngram"
+BUDGET_MODEL = "transformer"
+BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Request:
 
     inputs: tuple[str, ...] = (DEFAULT_CORPUS,)
     validation: tuple[str, ...] = ()
-    model: str = DEFAULT_MODEL
+    model: str | None = None  # None: ngram, or the best that a budget can buy
     size: str | None = None
     config: Path | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -37,23 +40,35 @@ class Request:
     tokenization: Tokenization = field(default_factory=Tokenization)
     path: Path | None = None
     overwrite: bool = False
+    tensorboard: bool = False
+    started_at: float = field(default_factory=time.time)
 
 
-def resolve_model(request: Request) -> tuple[Any, Any]:
-    """The architecture's module and its complete configuration."""
-    module = lookup.find("chainrule.models", request.model, "model")
+def model_name(request: Request) -> str:
+    """A budget asks for a model that learns by gradient; without one, counting takes seconds."""
+    if request.model is not None:
+        return request.model
+    return BUDGET_MODEL if any(name in request.settings for name in BUDGETS) else DEFAULT_MODEL
+
+
+def find_model(request: Request) -> Any:
+    return lookup.find("chainrule.models", model_name(request), "model")
+
+
+def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> tuple[str, Any]:
+    """The size and the complete configuration; settings named in `also` belong to something else."""
+    name = model_name(request)
     size = request.size or module.DEFAULT_SIZE
     if size not in module.SIZES:
         sizes = ", ".join(module.SIZES)
-        raise UserError(
-            f"unknown size '{size}' of {request.model}{did_you_mean(size, module.SIZES)} (there are: {sizes})"
-        )
+        raise UserError(f"unknown size '{size}' of {name}{did_you_mean(size, module.SIZES)} (there are: {sizes})")
     config = module.SIZES[size]
     if request.config:
         config = override(config, read_file(request.config), f"'{request.config}'")
     if request.settings.get("smoothing") == "imported":
         raise UserError("smoothing 'imported' is for models read from a file; choose one that is estimated from text")
-    return module, override(config, request.settings, f"the settings of {request.model}")
+    own = {key: value for key, value in request.settings.items() if key not in also}
+    return size, override(config, own, f"the settings of {name}")
 
 
 def default_path(inputs: Sequence[str]) -> Path:
@@ -66,29 +81,47 @@ def default_path(inputs: Sequence[str]) -> Path:
 
 
 def train(request: Request) -> Run:
-    """The run, whole on disk; or an error, and nothing."""
-    module, config = resolve_model(request)
+    """The run, whole on disk; or an error, and nothing, or what can be gone on with."""
+    module = find_model(request)
     path = request.path or default_path(request.inputs)
     check_free(path, request.overwrite)
-    started_at = time.time()
-    source = TextSource(request.inputs, request.reading, request.splitting, request.validation)
+    is_counting = hasattr(module.Model, "fit")
+    if is_counting:
+        resolve_model(request, module)  # bad settings are better refused before any text is read
+    source = TextSource(
+        request.inputs, request.reading, request.splitting, request.validation, may_repeat=not is_counting
+    )
     with new_run(path, request.overwrite) as folder:
         prepared = prepare(source, request.tokenization, folder / "tokens", module.DEFAULT_TOKENIZER)
-        read_at = time.time()
-        model = fit(module, config, prepared, folder / "tokens")
-        fitted_at = time.time()
-        metrics = {
-            "seconds": round(fitted_at - started_at, 3),
-            "reading_seconds": round(read_at - started_at, 3),
-            "training_seconds": round(fitted_at - read_at, 3),
-            "tokens": prepared.parts["train"].tokens,
-            "validation": evaluate_shards(model, prepared.tokenizer, TokenShards(folder / "tokens", "validation")),
-        }
         data = _describe_data(request, source, prepared)
-        write_run(
-            folder, path.name, request.model, model, prepared.tokenizer, data, prepared.notes, metrics, started_at
-        )
+        if is_counting:
+            count(request, module, prepared, data, folder, path.name)
+        else:
+            from chainrule.training.neural import begin
+
+            begin(request, module, source, prepared, data, folder, path)
     return Run(path)
+
+
+def count(
+    request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str
+) -> None:
+    """Fill the run of a model that counts."""
+    read_at = time.time()
+    _, config = resolve_model(request, module)
+    model = fit(module, config, prepared, folder / "tokens")
+    fitted_at = time.time()
+    metrics = {
+        "seconds": round(fitted_at - request.started_at, 3),
+        "reading_seconds": round(read_at - request.started_at, 3),
+        "training_seconds": round(fitted_at - read_at, 3),
+        "tokens": prepared.parts["train"].tokens,
+        "validation": evaluate_shards(model, prepared.tokenizer, TokenShards(folder / "tokens", "validation")),
+    }
+    architecture = model_name(request)
+    write_run(
+        folder, name, architecture, model, prepared.tokenizer, data, prepared.notes, metrics, request.started_at
+    )
 
 
 def fit(module: Any, config: Any, prepared: Prepared, folder: Path) -> Any:

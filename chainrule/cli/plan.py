@@ -1,0 +1,210 @@
+"""`chainrule plan`: how large, how long, how much, on paper."""
+
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+from chainrule.cli.output import print_json, print_notes, say, visible
+from chainrule.planning.quantities import bytes_text, count_text, duration_text, flops_text, parse_count, speed_text
+
+Rows = list[tuple[str, str, str]]  # what, how much, what that means
+WIDE = 200  # columns of a file or pipe, where no line needs to be folded
+BLOCKS = ("attention", "feedforward", "norms")  # the other parts are tables with a row for each token or position
+
+
+def command(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PRESET|RUN", help="Such as gpt2 or gpt3-175b, or a run folder; without one, the presets."
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        typer.Option(help="To train on, such as 300B; default: what it was trained on, else 20 per parameter."),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="this, v100, a100, h100, tpu-v3, tpu-v4, or FLOP/s such as 6.5T; default: several."),
+    ] = None,
+    utilisation: Annotated[float, typer.Option(help="The share of a machine's speed that training reaches.")] = 0.4,
+    devices: Annotated[int, typer.Option(help="How many such machines.")] = 1,
+    price: Annotated[
+        float | None, typer.Option(help="Of one machine for one hour, in any currency; gives the cost.")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Sequences trained on at once; default: as published, else 1.")
+    ] = None,
+    context_length: Annotated[int | None, typer.Option(help="Tokens in a sequence; default: the model's.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Plan a training on paper: parameters, FLOPs, memory, time, and Chinchilla's advice."""
+    if model is None:
+        _list_presets(as_json)
+        return
+    from dataclasses import asdict
+
+    from chainrule.planning.machines import SHOWN, find_machine
+    from chainrule.planning.plan import Request, make_plan
+    from chainrule.planning.subject import find_subject
+
+    wanted = None if tokens is None else parse_count(tokens, "--tokens")
+    request = Request(wanted, batch_size, context_length, utilisation, devices, price)
+    subject = find_subject(model)
+    machines = [find_machine(name) for name in ([machine] if machine else SHOWN)]
+    plan = make_plan(subject, request, machines)
+    if as_json:
+        print_json(asdict(plan))
+        return
+    _print([*_model_rows(plan), *_compute_rows(plan), *_memory_rows(plan), *_time_rows(plan), *_advice_rows(plan)])
+    if plan.model.note:
+        print_notes([plan.model.note])
+
+
+def _model_rows(plan: Any) -> Rows:
+    model, shape, parts = plan.model, plan.model.shape, plan.model.parameters.parts
+    rows = [("model", model.name, model.source)]
+    total = model.parameters.total
+    if shape is None:
+        return [*rows, ("parameters", count_text(total), f"{total:,}")]
+    shared = f", {shape.num_key_value_heads} of keys" if shape.num_key_value_heads < shape.num_heads else ""
+    width = f"of width {shape.width:,}, {shape.num_heads} heads of {shape.head_width}{shared}"
+    published = f"; published as {count_text(model.published_parameters)}" if model.published_parameters else ""
+    tables = {name: count for name, count in parts.items() if name not in BLOCKS}
+    blocks = {name: count for name, count in parts.items() if name in BLOCKS}
+    return [
+        *rows,
+        ("shape", f"{shape.num_layers} layers", width),
+        ("context", f"{shape.context_length:,} tokens", f"from a vocabulary of {shape.vocabulary_size:,}"),
+        ("parameters", count_text(total), f"{total:,}{published}"),
+        ("  blocks", count_text(sum(blocks.values())), _name_parts(blocks)),
+        ("  embeddings", count_text(sum(tables.values())), _name_parts(tables)),
+    ]
+
+
+def _name_parts(parts: dict[str, int]) -> str:
+    return ", ".join(f"{name.replace('_embedding', 's')} {count_text(count, 3)}" for name, count in parts.items())
+
+
+def _compute_rows(plan: Any) -> Rows:
+    compute = plan.compute
+    parameters = plan.model.parameters
+    each = "parameter" if parameters.multiplied == parameters.total else "parameter not just looked up"
+    forward, training = f"forward: 2 per {each}", f"6 per {each}"
+    days = f"{compute.petaflop_days:,.{0 if compute.petaflop_days >= 100 else 2}f}"
+    total = f"{days if float(days.replace(',', '')) else 'under 0.01'} petaflop/s-days"
+    if plan.model.shape:
+        attention = compute.attention_training_flops_per_token
+        forward += f"; attention adds {flops_text(compute.attention_forward_flops_per_token)}"
+        training += f"; attention adds {flops_text(attention)}"
+        total += f"; with attention {flops_text(compute.training_flops_with_attention)}"
+    return [
+        ("FLOPs per token", flops_text(compute.forward_flops_per_token), forward),
+        ("  to train", flops_text(compute.training_flops_per_token), training),
+        (f"  {count_text(compute.tokens)} tokens", flops_text(compute.training_flops), total),
+    ]
+
+
+def _memory_rows(plan: Any) -> Rows:
+    memory = plan.memory
+    held = f"weights {bytes_text(memory.weights)}, gradients {bytes_text(memory.gradients)}"
+    rows = [("memory to train", bytes_text(memory.total), f"{held}, Adam {bytes_text(memory.optimizer)}")]
+    if plan.model.shape is None:
+        return rows
+    context = f"{plan.model.shape.context_length:,}"
+    batch = f"for {context} tokens"
+    if memory.batch_size > 1:
+        batch += f"; {bytes_text(memory.activations)} for {memory.batch_size:,} sequences"
+    cache = f"keys and values per token; {bytes_text(memory.cache_per_context)} for {context}"
+    return [
+        *rows,
+        ("  activations", bytes_text(memory.activations_per_sequence), batch),
+        ("  cache", bytes_text(memory.cache_per_token), cache),
+    ]
+
+
+def _time_rows(plan: Any) -> Rows:
+    first = plan.times[0]
+    whose = "one machine" if first.devices == 1 else f"{first.devices:,} machines"
+    rows = [("time to train", "", f"at {100 * first.utilisation:.3g} % of the speed of {whose}")]
+    for time in plan.times:
+        meaning = f"{speed_text(time.flops_per_second)} {time.number_format}".strip()
+        if (time.devices_for_memory or 0) > time.devices:
+            meaning += f"; needs the memory of {time.devices_for_memory:,}"
+        if time.cost is not None:
+            meaning += f"; costs {time.cost:,.2f}"
+        rows.append((f"  {time.machine}", duration_text(time.seconds), meaning))
+    return rows
+
+
+def _advice_rows(plan: Any) -> Rows:
+    advice = plan.advice
+    here = f"tokens: 20 per parameter; here {count_text(advice.tokens_per_parameter, 3)}"
+    best = f"parameters, {count_text(advice.best_tokens_for_compute)} tokens: best for these FLOPs"
+    rows = [
+        ("Chinchilla", count_text(advice.best_tokens_for_parameters), here),
+        ("", count_text(advice.best_parameters_for_compute), best),
+    ]
+    if advice.expected_loss is None:
+        return [*rows, ("  expected loss", "unknown", "the fit, made of larger models, does not reach here")]
+    meaning = f"per token of web text{', extrapolated' if advice.is_extrapolated else ''}"
+    if advice.expected_loss_at_best:
+        meaning += f"; at best {advice.expected_loss_at_best:.2f}"
+    return [*rows, ("  expected loss", f"{advice.expected_loss:.2f} nats", meaning)]
+
+
+def _print(rows: Rows) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    _print_table(table)
+
+
+def _print_table(table: Any) -> None:
+    import sys
+
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table)
+
+
+def _list_presets(as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from chainrule.models._presets import PUBLISHED
+    from chainrule.planning.subject import of_preset
+
+    presets = [of_preset(name, preset) for name, preset in PUBLISHED.items()]
+    if as_json:
+        print_json([asdict(preset) for preset in presets])
+        return
+    _print_presets(presets)
+    say("next: chainrule plan gpt2 --tokens 10B")
+
+
+def _print_presets(presets: list[Any]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("preset", "size", "layers", "width", "heads", "context", "batch", "learning rate"):
+        table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
+    for preset in presets:
+        shape = preset.shape
+        table.add_row(
+            preset.name,
+            count_text(preset.parameters.total),
+            str(shape.num_layers),
+            f"{shape.width:,}",
+            f"{shape.num_heads} of {shape.head_width}",
+            f"{shape.context_length:,}",
+            count_text(preset.batch_tokens),
+            f"{preset.learning_rate:.1e}" if preset.learning_rate else "-",
+        )
+    _print_table(table)

@@ -1,0 +1,141 @@
+"""Which tokens a training step reads: windows of the stream, as a pure function of the seed and the step.
+
+The stream of a source is a ring. An epoch cuts it into segments from a random place on and goes through them in a
+random order; a segment is one window, or a chain of several that a recurrent model reads one after the other with
+its state kept. Of several sources each draws its share of the segments, by weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+
+from chainrule.data.shards import TokenShards
+from chainrule.errors import UserError
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: its multiples fill an interval evenly, whatever their number
+
+
+class Ring:
+    """The streams eos d1 eos ... eos of some shards as one endless text: after the last eos comes the first d1."""
+
+    def __init__(self, streams: Sequence[np.ndarray]):
+        self._streams = [stream[:-1] for stream in streams]  # the eos that ends one starts the next
+        self._starts = np.cumsum([0, *[len(stream) for stream in self._streams]])
+        self.size = int(self._starts[-1])
+        if self.size < 1:
+            raise UserError("there is no text to train on; give more text")
+
+    @classmethod
+    def of(cls, shards: TokenShards) -> "Ring":
+        return cls([shards.tokens(shard) for shard in range(len(shards))])
+
+    def take(self, starts: np.ndarray, length: int) -> np.ndarray:
+        """`length` tokens from each place on: (len(starts), length) int64."""
+        places = (starts[:, None] + np.arange(length)) % self.size
+        if len(self._streams) == 1:
+            return self._streams[0][places].astype(np.int64)
+        found = np.empty(places.shape, np.int64)
+        shards = np.searchsorted(self._starts, places, side="right") - 1
+        for shard in np.unique(shards):
+            chosen = shards == shard
+            found[chosen] = self._streams[shard][places[chosen] - self._starts[shard]]
+        return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """inputs and targets (batch, time); `is_fresh` where a recurrent model starts again from nothing."""
+
+    inputs: np.ndarray
+    targets: np.ndarray
+    is_fresh: bool
+
+
+class Windows:
+    """`window(step)` is what step reads, the same whenever it is asked for."""
+
+    def __init__(
+        self,
+        rings: Sequence[Ring],
+        weights: Sequence[float],
+        batch_size: int,
+        length: int,
+        chain: int = 1,
+        seed: int = 0,
+    ):
+        total = sum(weights)
+        self.rings, self.seed, self.batch_size = list(rings), seed, batch_size
+        smallest = min(ring.size for ring in rings)
+        self.length = min(length, smallest)
+        self.chain = max(1, min(chain, smallest // self.length))
+        self._bounds = np.cumsum([weight / total for weight in weights])[:-1]
+        self._drawn: tuple[int, np.ndarray] = (0, np.zeros(len(self.rings), np.int64))
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.batch_size * self.length
+
+    def window(self, step: int) -> Window:
+        link, turn = step % self.chain, step // self.chain
+        tokens = np.empty((self.batch_size, self.length + 1), np.int64)
+        for source, rows, numbers in self._segments(turn):
+            starts = self._places(source, numbers) + link * self.length
+            tokens[rows] = self.rings[source].take(starts, self.length + 1)
+        return Window(tokens[:, :-1], tokens[:, 1:], link == 0)
+
+    def epochs(self, steps: int) -> list[float]:
+        """How often each source has been gone through after so many steps."""
+        turns, links = divmod(steps, self.chain)
+        drawn = self._counts(turns) * self.chain
+        if links:
+            drawn = drawn + (self._counts(turns + 1) - self._counts(turns)) * links
+        return [float(n) * self.length / ring.size for n, ring in zip(drawn, self.rings, strict=True)]
+
+    def _segments(self, turn: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """(source, rows of the batch, numbers of their segments among all that source has drawn)."""
+        before = self._counts(turn)
+        sources = self._sources(turn * self.batch_size, (turn + 1) * self.batch_size)
+        found = []
+        for source in np.unique(sources):
+            rows = np.flatnonzero(sources == source)
+            found.append((int(source), rows, before[source] + np.arange(len(rows))))
+        return found
+
+    def _sources(self, first: int, last: int) -> np.ndarray:
+        """The source of the segments numbered first to last: evenly spread, not drawn by chance."""
+        fractions = (np.arange(first + 1, last + 1, dtype=np.uint64) * np.uint64(GOLDEN)).astype(np.float64) / 2.0**64
+        return np.searchsorted(self._bounds, fractions, side="right")
+
+    def _counts(self, turn: int) -> np.ndarray:
+        """How many segments each source has given before this turn."""
+        known, counts = self._drawn
+        if turn < known:
+            known, counts = 0, np.zeros(len(self.rings), np.int64)
+        if len(self.rings) == 1:
+            return np.array([turn * self.batch_size])
+        for first in range(known * self.batch_size, turn * self.batch_size, 1 << 22):
+            last = min(first + (1 << 22), turn * self.batch_size)
+            counts = counts + np.bincount(self._sources(first, last), minlength=len(self.rings))
+        self._drawn = (turn, counts)
+        return counts
+
+    def _places(self, source: int, numbers: np.ndarray) -> np.ndarray:
+        """Where in its ring each segment starts."""
+        size, length = self.rings[source].size, self.length * self.chain
+        per_epoch = ceil(size / length)
+        places = np.empty(len(numbers), np.int64)
+        for epoch in np.unique(numbers // per_epoch):
+            chosen = numbers // per_epoch == epoch
+            offset, order = _shuffle(self.seed, source, int(epoch), per_epoch, length)
+            places[chosen] = offset + order[numbers[chosen] % per_epoch] * length
+        return places
+
+
+@lru_cache(maxsize=8)
+def _shuffle(seed: int, source: int, epoch: int, count: int, length: int) -> tuple[int, np.ndarray]:
+    """Where an epoch begins to cut, and the order of its segments."""
+    generator = np.random.Generator(np.random.Philox(key=[seed, source << 32 | epoch]))
+    return int(generator.integers(length)), generator.permutation(count)

@@ -1,0 +1,73 @@
+"""Multi-head causal self-attention: softmax(q·k/√d + mask) v for each head, side by side.
+
+Several query heads may share one head of keys and values (grouped heads), queries and keys may be normalised.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.layers.positions import distances, rotate
+
+Cache = tuple[Tensor, Tensor]  # keys and values of what was read: (batch, key_value_heads, time, head_width) each
+
+
+@dataclass(frozen=True)
+class Positions:
+    """What attention must know of where its queries stand."""
+
+    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, head_width)
+    bias: Tensor | None = None  # (heads, time, keys)
+
+
+class Attention(nn.Module):
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        num_key_value_heads: int,
+        head_width: int,
+        bias: bool = True,
+        is_normalised: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__()
+        self.num_heads, self.num_key_value_heads, self.head_width = num_heads, num_key_value_heads, head_width
+        self.dropout = dropout
+        self.query_key_value = nn.Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, bias)
+        self.output = nn.Linear(num_heads * head_width, width, bias)
+        if is_normalised:
+            self.query_norm, self.key_norm = nn.RMSNorm(head_width), nn.RMSNorm(head_width)
+        self.is_normalised = is_normalised
+
+    def forward(self, x: Tensor, positions: Positions, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+        """x (batch, time, width) -> the same shape, and the keys and values of all that was read."""
+        batch, time, _ = x.shape
+        heads = self.num_heads + 2 * self.num_key_value_heads
+        joined = self.query_key_value(x).view(batch, time, heads, self.head_width).transpose(1, 2)
+        query, key, value = joined.split([self.num_heads, self.num_key_value_heads, self.num_key_value_heads], 1)
+        if self.is_normalised:
+            query, key = self.query_norm(query), self.key_norm(key)
+        if positions.rotation is not None:
+            query, key = rotate(query, *positions.rotation), rotate(key, *positions.rotation)
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        mixed = self._attend(query, key, value, positions.bias)
+        return self.output(mixed.transpose(1, 2).reshape(batch, time, -1)), (key, value)
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        time, keys = query.shape[2], key.shape[2]
+        mask = bias
+        if mask is None and 1 < time < keys:
+            mask = distances(keys - time, time, query.device) >= 0
+        return F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=mask is None and time == keys and time > 1,
+            dropout_p=self.dropout if self.training else 0.0,
+            enable_gqa=self.num_key_value_heads < self.num_heads,
+        )

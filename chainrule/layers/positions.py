@@ -1,0 +1,94 @@
+"""Where a token stands: sinusoids or a learned table joined to its embedding, rotation of queries and keys, or a
+bias on attention scores that depends on distance (ALiBi, or learned per bucket of distances as in T5)."""
+
+import math
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi", "relative")
+AT_INPUT = ("sinusoidal", "learned")  # joined to the embedding, once
+BY_DISTANCE = ("alibi", "relative")  # added to the attention scores of every layer
+
+NUM_BUCKETS = 32
+FARTHEST = 128  # distances from here on share the last bucket
+
+
+def sinusoids(first: int, count: int, width: int, device: torch.device | None = None) -> Tensor:
+    """sin(t / 10000^(2i/width)) beside cos of the same, positions `first` onwards: (count, width)."""
+    times = torch.arange(first, first + count, dtype=torch.float32, device=device)
+    rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width))
+    angles = times[:, None] * rates  # (count, ceil(width / 2))
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]
+
+
+class LearnedPositions(nn.Module):
+    """One vector for each position, up to `context_length` of them."""
+
+    def __init__(self, context_length: int, width: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(context_length, width).normal_(std=0.02))
+
+    def forward(self, first: int, count: int) -> Tensor:
+        return self.weight[first : first + count]
+
+
+@lru_cache(maxsize=32)
+def rotations(first: int, count: int, width: int, base: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
+    times = torch.arange(first, first + count, dtype=torch.float32, device=device)
+    rates = base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+    angles = (times[:, None] * rates).repeat(1, 2)
+    return angles.cos(), angles.sin()
+
+
+def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn each pair (x_i, x_{i + width/2}) of (..., time, width) by its position's angle, as Llama does."""
+    low, high = vectors.chunk(2, -1)
+    return vectors * cosine + torch.cat([-high, low], -1) * sine
+
+
+def alibi_slopes(num_heads: int) -> list[float]:
+    """2^(-8/n), 2^(-16/n), ... for n a power of two; other counts take every second slope of the next one."""
+    power = 2 ** math.floor(math.log2(num_heads))
+    slopes = [2 ** (-8 * (head + 1) / power) for head in range(power)]
+    if power < num_heads:
+        finer = [2 ** (-4 * (head + 1) / power) for head in range(2 * power)]
+        slopes += finer[::2][: num_heads - power]
+    return slopes
+
+
+def distances(first: int, count: int, device: torch.device | None = None) -> Tensor:
+    """How far back key j is from query first + i; negative for the future: (count, first + count)."""
+    queries = torch.arange(first, first + count, device=device)
+    return queries[:, None] - torch.arange(first + count, device=device)
+
+
+def buckets(distance: Tensor) -> Tensor:
+    """The nearer half one bucket each, the farther half in logarithmic steps (T5's rule, one direction)."""
+    distance = distance.clamp(min=0)
+    exact = NUM_BUCKETS // 2
+    scale = (NUM_BUCKETS - exact) / math.log(FARTHEST / exact)
+    far = exact + (torch.log(distance.clamp(min=1) / exact) * scale).long()
+    return torch.where(distance < exact, distance, far.clamp(max=NUM_BUCKETS - 1))
+
+
+class DistanceBias(nn.Module):
+    """What each head adds to the score of a key by its distance, -inf for the future: (heads, count, keys)."""
+
+    def __init__(self, kind: str, num_heads: int):
+        super().__init__()
+        self.kind, self.num_heads = kind, num_heads
+        if kind == "relative":
+            self.weight = nn.Parameter(torch.zeros(NUM_BUCKETS, num_heads))
+
+    def forward(self, first: int, count: int, device: torch.device) -> Tensor:
+        distance = distances(first, count, device)
+        if self.kind == "relative":
+            bias = F.embedding(buckets(distance), self.weight).permute(2, 0, 1)
+        else:
+            slopes = torch.tensor(alibi_slopes(self.num_heads), device=device)
+            bias = -slopes[:, None, None] * distance
+        return bias.masked_fill(distance < 0, -torch.inf)

@@ -1,0 +1,138 @@
+"""The loops over time of the cells that torch has no kernel for, or a slower one, with backward written by hand.
+
+Each takes what the inputs add to its gates at all steps, p_t = W_x x_t + b. The backward of every cell with one state
+has one shape: with g = dL/dh_t, its gates get dL/da_t = g ⊙ slope_t, where the slopes do not depend on g and are found
+for all steps at once, and dL/dh_{t-1} gains g ⊙ keep_t + W_hᵀ dL/da_t. Gradients of W_h are one product at the end.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+
+class ElmanSteps(Function):
+    """h_t = σ(p_t + W h_{t-1}) for all t: (time, batch, width)."""
+
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor, nonlinearity: str) -> Tensor:
+        hidden = _room(projected, before)
+        steps = hidden.unbind()
+        squash = {"logistic": Tensor.sigmoid_, "tanh": Tensor.tanh_, "relu": Tensor.relu_}[nonlinearity]
+        transposed = weight.t()
+        for step, old, new in zip(projected.unbind(), steps, steps[1:], strict=False):
+            squash(torch.addmm(step, old, transposed, out=new))
+        ctx.save_for_backward(hidden, weight)
+        ctx.nonlinearity = nonlinearity
+        return hidden[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight = ctx.saved_tensors
+        new = hidden[1:]
+        if ctx.nonlinearity == "relu":
+            slopes = (new > 0).to(new.dtype)
+        else:
+            slopes = new * (1 - new) if ctx.nonlinearity == "logistic" else 1 - new * new
+        gates, _, before = _descend(gradient, slopes.unsqueeze(2), None, weight)
+        return gates, before, _weight_gradient(gates, hidden), None
+
+
+class UGRNNSteps(Function):
+    """R = tanh(first half of p_t + W h_{t-1}), G = σ(second half), h_t = R + G ⊙ (h_{t-1} - R)."""
+
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor) -> Tensor:
+        hidden, gates = _room(projected, before), torch.empty_like(projected)
+        steps = hidden.unbind()
+        candidates, updates = (part.unbind() for part in gates.chunk(2, -1))
+        transposed = weight.t()
+        for t, (step, both) in enumerate(zip(projected.unbind(), gates.unbind(), strict=True)):
+            torch.addmm(step, steps[t], transposed, out=both)
+            torch.lerp(candidates[t].tanh_(), steps[t], updates[t].sigmoid_(), out=steps[t + 1])
+        ctx.save_for_backward(hidden, gates, weight)
+        return hidden[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        hidden, gates, weight = ctx.saved_tensors
+        candidate, update = gates.chunk(2, -1)
+        slopes = gates.new_empty(*candidate.shape[:2], 2, candidate.shape[2])  # (time, batch, gates, width)
+        rest = 1 - update
+        torch.mul(rest, 1 - candidate * candidate, out=slopes[:, :, 0])
+        torch.mul(hidden[:-1] - candidate, rest.mul_(update), out=slopes[:, :, 1])
+        inner, _, before = _descend(gradient, slopes, update, weight)
+        return inner, before, _weight_gradient(inner, hidden)
+
+
+class GRUSteps(Function):
+    """r, z = σ(p_t + W h_{t-1} + c), n = tanh(p_t + r ⊙ (W h_{t-1} + c)), h_t = n + z ⊙ (h_{t-1} - n)."""
+
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        hidden, gates = _room(projected, before), torch.empty_like(projected)
+        width = hidden.shape[2]
+        new = torch.empty_like(hidden[1:])
+        steps, candidates, transposed = hidden.unbind(), new.unbind(), weight.t()
+        projected_rz, projected_n = (part.unbind() for part in projected.split([2 * width, width], -1))
+        both, recalled = (part.unbind() for part in gates.split([2 * width, width], -1))
+        resets, updates, _ = (part.unbind() for part in gates.split(width, -1))
+        for t, all_gates in enumerate(gates.unbind()):
+            torch.addmm(bias, steps[t], transposed, out=all_gates)
+            both[t].add_(projected_rz[t]).sigmoid_()
+            torch.addcmul(projected_n[t], resets[t], recalled[t], out=candidates[t]).tanh_()
+            torch.lerp(candidates[t], steps[t], updates[t], out=steps[t + 1])
+        ctx.save_for_backward(hidden, gates, new, weight)
+        return hidden[1:]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        hidden, gates, new, weight = ctx.saved_tensors
+        time, batch, width = new.shape
+        reset, update, recalled = gates.split(width, -1)
+        slopes = gates.new_empty(time, batch, 3, width)  # of W h_{t-1} + c: one for r, z and n each
+        rest = 1 - update
+        slope_of_n = rest * (1 - new * new)
+        torch.mul(hidden[:-1] - new, rest.mul_(update), out=slopes[:, :, 1])
+        torch.mul(slope_of_n, reset, out=slopes[:, :, 2])
+        torch.mul(slopes[:, :, 2] * recalled, 1 - reset, out=slopes[:, :, 0])
+        inner, outer, before = _descend(gradient, slopes, update, weight)
+        projected = inner.clone()
+        torch.mul(outer, slope_of_n, out=projected[..., 2 * width :])
+        return projected, before, _weight_gradient(inner, hidden), inner.sum((0, 1))
+
+
+def _room(projected: Tensor, before: Tensor) -> Tensor:
+    """(time + 1, batch, width): the state before, then room for one per step."""
+    hidden = projected.new_empty(len(projected) + 1, *before.shape)
+    hidden[0] = before
+    return hidden
+
+
+def _descend(gradient: Tensor, slopes: Tensor, keeps: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Back through time: gradients of all gates (time, batch, gates * width), of all h_t, and of h_0.
+
+    gradient and keeps (time, batch, width), slopes (time, batch, gates, width), weight (gates * width, width)
+    """
+    gates = torch.empty_like(slopes)
+    total = gradient.new_zeros(len(gradient) + 1, *gradient.shape[1:])  # of h_0 and all h_t
+    total[1:] = gradient
+    at_state, at_each_gate = total.unbind(), total.unsqueeze(2).unbind()
+    by_gate, flat, slope = gates.unbind(), gates.flatten(2).unbind(), slopes.unbind()
+    keep = None if keeps is None else keeps.unbind()
+    for t in reversed(range(len(gradient))):
+        torch.mul(at_each_gate[t + 1], slope[t], out=by_gate[t])
+        at_state[t].addmm_(flat[t], weight)
+        if keep is not None:
+            at_state[t].addcmul_(at_state[t + 1], keep[t])
+    return gates.flatten(2), total[1:], total[0]
+
+
+def _weight_gradient(gates: Tensor, hidden: Tensor) -> Tensor:
+    """Σ_t dL/da_t h_{t-1}ᵀ: (gates * width, width)."""
+    return gates.flatten(0, 1).t() @ hidden[:-1].flatten(0, 1)

@@ -1,0 +1,150 @@
+"""What every model that learns by gradient shares: a torch module that is a language model.
+
+A new one writes `start` and `read` (tokens and a state in, hidden vectors and a state out), and has an `output`
+that makes logits of hidden vectors. The training loop, scores and storage are here.
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.arrays import load_arrays, save_arrays
+from chainrule.errors import UserError
+from chainrule.models.base import IGNORE, SCORED_AT_ONCE, Array, Batch, LanguageModel, Loss, State, check_ids
+
+
+class NeuralModel(nn.Module, LanguageModel):
+    """Sets `vocabulary_size`, `eos` and `config`; subclasses add layers, `start`, `read` and `output`."""
+
+    carries_state = False  # whether training hands the state on from window to window (recurrent models)
+    context_length: int | None = None  # the most tokens one state reads; None: any number
+
+    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+        super().__init__()
+        self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        raise NotImplementedError
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
+        """(batch, time) -> hidden (batch, time, width) and the new state.
+
+        A state of None is a fresh one whose successor is not wanted: training on separate windows.
+        """
+        raise NotImplementedError
+
+    def output(self, hidden: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def step(self, tokens: Array, state: State) -> tuple[Tensor, State]:
+        ids = self._check(tokens)
+        hidden, state = self.read(ids, state)
+        return self.output(hidden), state
+
+    def loss(self, batch: Batch) -> Loss:
+        return self.advance(batch, None)[0]
+
+    def advance(self, batch: Batch, state: State | None) -> tuple[Loss, State | None]:
+        """The loss of a window that follows what `state` has read, and the state after it."""
+        inputs, targets = torch.as_tensor(batch.inputs), torch.as_tensor(batch.targets)
+        hidden, state = self.read(inputs.long(), state)
+        logits = self.output(hidden)
+        targets = targets.long()
+        total = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+        return Loss(total, int((targets != IGNORE).sum())), state
+
+    def _check(self, tokens: Array) -> Tensor:
+        ids = torch.as_tensor(np.asarray(tokens, np.int64) if isinstance(tokens, np.ndarray) else tokens).long()
+        if ids.numel():
+            check_ids(np.array([int(ids.min()), int(ids.max())]), self.vocabulary_size)
+        return ids.to(self.device)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @torch.no_grad()
+    def score(self, stream: np.ndarray) -> np.ndarray:
+        """log p in nats of every token after the first of a stream, each document read after those before it.
+
+        A model of limited context reads overlapping windows, so that every token but the first few has at least
+        half of a context before it.
+        """
+        was_training = self.training
+        self.eval()
+        check_ids(stream, self.vocabulary_size)
+        ids = torch.from_numpy(np.asarray(stream, np.int64)).to(self.device)
+        scores = torch.empty(max(len(ids) - 1, 0))
+        if self.context_length is None:
+            self._score_on(ids, scores)
+        else:
+            self._score_windows(ids, scores, self.context_length)
+        self.train(was_training)
+        return scores.numpy()
+
+    def _score_on(self, ids: Tensor, scores: Tensor) -> None:
+        """One state reads the whole stream, a piece at a time."""
+        state = self.start(1)
+        for begin in range(0, len(scores), SCORED_AT_ONCE):
+            piece = ids[begin : begin + SCORED_AT_ONCE + 1]
+            hidden, state = self.read(piece[None, :-1], state)
+            scores[begin : begin + len(piece) - 1] = _picked(self.output(hidden[0]), piece[1:])
+
+    def _score_windows(self, ids: Tensor, scores: Tensor, context: int) -> None:
+        """The first window counts whole; each next one starts `stride` later and counts what is new in it."""
+        stride = max(context // 2, 1)
+        first = min(context, len(scores))
+        hidden, _ = self.read(ids[None, :first], None)
+        scores[:first] = _picked(self.output(hidden[0]), ids[1 : first + 1])
+        ends = torch.arange(first, len(scores) + 1, stride)[1:]
+        for group in ends.split(max(1, SCORED_AT_ONCE // context)) if len(ends) else ():
+            places = group[:, None] + torch.arange(-context, 1)  # (windows, context + 1)
+            windows = ids[places]
+            hidden, _ = self.read(windows[:, :-1], None)
+            found = _picked(self.output(hidden[:, -stride:]), windows[:, -stride:])
+            scores[group[0] - stride : group[-1]] = found.flatten()
+        done = int(ends[-1]) if len(ends) else first
+        if done < len(scores):
+            window = ids[-context - 1 :]
+            hidden, _ = self.read(window[None, :-1], None)
+            new = len(scores) - done
+            scores[done:] = _picked(self.output(hidden[0, -new:]), window[-new:])
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def save(self, path: Path) -> None:
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
+        facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
+        architecture = type(self).__module__.rpartition(".")[2]
+        save_arrays(path, arrays, {"architecture": architecture, "model": json.dumps(facts)})
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        arrays, metadata = load_arrays(path)
+        try:
+            facts = json.loads(metadata["model"])
+            with torch.device("meta"):  # no memory, no random numbers: the weights come from the file
+                config = sys.modules[cls.__module__].Config(**facts["config"])
+                model = cls(config, facts["vocabulary_size"], facts["eos"])
+            tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+            model.load_state_dict(tensors, assign=True)
+        except (KeyError, TypeError, ValueError, RuntimeError, UserError) as error:
+            what = " ".join(str(error).split())[:200]
+            raise UserError(f"'{path}' does not hold such a model ({what}); train it again") from None
+        for parameter in model.parameters():
+            parameter.requires_grad_(True)
+        return model.eval()
+
+
+def _picked(logits: Tensor, targets: Tensor) -> Tensor:
+    """log softmax(logits) at the targets."""
+    return -F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none").view(targets.shape)

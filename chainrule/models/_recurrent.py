@@ -1,0 +1,86 @@
+"""What the recurrent language models share: words are embedded, a stack of cells reads them, softmax(W h + b) predicts.
+
+They differ in the cell. Embeddings start normal, of deviation 0.5 and no longer than 8: large enough that the gates hear
+them, small enough that tied predictions begin near to uniform (±0.1, as in many papers, learns far slower).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.errors import UserError
+from chainrule.layers.cells import Cell
+from chainrule.layers.recurrent import Recurrent, State
+from chainrule.models._neural import NeuralModel
+
+
+@dataclass(frozen=True)
+class RecurrentConfig:
+    width: int = 200
+    num_layers: int = 2
+    embedding_width: int | None = None  # None: as wide as the layers
+    tied: bool = True  # whether the embeddings are also the output weights: softmax over e(w) · h
+    residual: bool = False  # whether each layer after the first adds to what it reads
+    input_dropout: float = 0.0  # on the embedded words
+    dropout: float = 0.0  # on the outputs of every layer
+    recurrent_dropout: float = 0.0  # on the weights from one step to the next
+
+    def __post_init__(self) -> None:
+        for name in ("width", "num_layers", "embedding_width"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("input_dropout", "dropout", "recurrent_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
+        if self.tied and self.embedding_width not in (None, self.width):
+            raise UserError(
+                f"embedding_width must be the width, {self.width}, where embeddings are tied, got "
+                f"{self.embedding_width}; leave it out or set tied=false"
+            )
+
+
+class RecurrentModel(NeuralModel):
+    """A state is a tuple of one entry per layer: (h,), or (h, c) for an LSTM; (batch, width) each."""
+
+    carries_state = True
+
+    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        embedding_width = config.embedding_width or config.width
+        self.embedding = nn.Embedding(vocabulary_size, embedding_width)
+        self.recurrent = Recurrent(
+            self.make_cell,
+            embedding_width,
+            config.width,
+            config.num_layers,
+            residual=config.residual,
+            input_dropout=config.input_dropout,
+            dropout=config.dropout,
+            recurrent_dropout=config.recurrent_dropout,
+        )
+        self.unembedding = None if config.tied else nn.Parameter(torch.empty(vocabulary_size, config.width))
+        self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
+        nn.init.normal_(self.embedding.weight, std=min(0.5, 8 * embedding_width**-0.5))
+        if self.unembedding is not None:
+            nn.init.normal_(self.unembedding, std=config.width**-0.5)
+
+    def make_cell(self, input_width: int, width: int, recurrent_dropout: float) -> Cell:
+        raise NotImplementedError
+
+    def matrix_parts(self, name: str) -> int:
+        """How many matrices are stacked in a parameter, for optimizers that treat them as matrices: one per gate."""
+        return int(self.recurrent.cells[0].gates) if name.startswith("recurrent.") else 1  # type: ignore[arg-type]
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        return self.recurrent.start(batch_size)
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
+        embedded = self.embedding(tokens.t())  # (time, batch, embedding width): the order that the cells read in
+        return self.recurrent(embedded.transpose(0, 1), state)
+
+    def output(self, hidden: Tensor) -> Tensor:
+        weight = self.embedding.weight if self.unembedding is None else self.unembedding
+        return F.linear(hidden, weight, self.output_bias)

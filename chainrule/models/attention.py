@@ -1,0 +1,153 @@
+"""From a bag of words to a Transformer block, one switch for each step.
+
+A bag weighs its words 1/i each, attention by softmax(q·k/√d); then come positions, several heads, GELU in place of
+tanh, residual connections and LayerNorm. With every switch off this is models/bow.py, with every switch on a block:
+
+z = LN([SelfAttn¹; SelfAttn²; ...] + xᵢ), h = LN(W'' GELU(W' z + b') + b'' + z), p(xᵢ₊₁ | x₁ ... xᵢ) = softmax(Wᵛ h)
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.errors import UserError, did_you_mean
+from chainrule.layers.positions import LearnedPositions, distances, sinusoids
+from chainrule.models._neural import NeuralModel
+from chainrule.models.base import State
+
+CHOICES = {
+    "weights": ("uniform", "softmax"),
+    "positions": ("none", "learned", "sinusoidal"),
+    "activation": ("tanh", "gelu"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    width: int = 128  # of the vector of a word
+    hidden_width: int = 512
+    context_length: int = 128
+    weights: str = "softmax"  # of the words so far: uniform (1/i) or softmax (of q·k/√d)
+    positions: str = "learned"  # added to the vectors of words: none, learned or sinusoidal
+    num_heads: int = 4  # of width / num_heads each; heads of uniform weights are all the same one
+    activation: str = "gelu"  # of the feed-forward network: tanh or gelu
+    has_residuals: bool = True
+    has_layer_norm: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("width", "hidden_width", "context_length", "num_heads"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise UserError(f"{name} must be {' or '.join(known)}, got '{value}'{did_you_mean(value, known)}")
+        if self.width % self.num_heads:
+            raise UserError(f"width must be a multiple of num_heads ({self.num_heads}), got {self.width}")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+
+    @property
+    def is_block(self) -> bool:
+        """Residuals and norms need vectors that keep their width: W'' leads back to it, and Wᵛ makes the logits."""
+        return self.has_residuals or self.has_layer_norm
+
+
+SIZES = {
+    "tiny": Config(width=32, hidden_width=64, context_length=64, num_heads=2),
+    "small": Config(),
+    "medium": Config(width=256, hidden_width=1024, context_length=256),
+    "large": Config(width=512, hidden_width=2048, context_length=512, num_heads=8, dropout=0.1),
+}
+DEFAULT_SIZE = "small"
+DEFAULT_TOKENIZER = "bpe"
+
+EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
+
+
+class Model(NeuralModel):
+    """Its state is the keys and values of the words read so far: (batch, heads, time, head_width) each."""
+
+
+    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        self.context_length = config.context_length
+        width, hidden_width = config.width, config.hidden_width
+        self.embedding = nn.Embedding(vocabulary_size, width)  # φ
+        if config.positions == "learned":
+            self.positions = LearnedPositions(config.context_length, width)
+        if config.weights == "softmax":
+            self.query_key_value = nn.Linear(width, 3 * width, bias=False)
+        self.hidden = nn.Linear(width, hidden_width)  # W' and b'
+        if config.is_block:
+            self.back = nn.Linear(hidden_width, width)  # W'' and b''
+            self.unembedding = nn.Linear(width, vocabulary_size, bias=False)  # Wᵛ
+        else:
+            self.unembedding = nn.Linear(hidden_width, vocabulary_size)  # W'' and b''
+        if config.has_layer_norm:
+            self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(config.dropout)
+        nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
+
+    def matrix_parts(self, name: str) -> int:
+        """How many matrices a parameter holds, one below the other, for update rules that treat them one by one."""
+        return 3 if name == "query_key_value.weight" else 1
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        heads = self.config.num_heads
+        empty = self.embedding.weight.new_empty(batch_size, heads, 0, self.config.width // heads)
+        return empty, empty
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
+        keys, values = self.start(len(tokens)) if state is None else state
+        x = self.dropout(self._embed(tokens, keys.shape[2]))  # (batch, time, width)
+        query, key, value = self._project(x)
+        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
+        attended = _attend(query, keys, values).transpose(1, 2).flatten(2)  # (batch, time, width)
+        return self._feed_forward(attended, x), None if state is None else (keys, values)
+
+    def output(self, hidden: Tensor) -> Tensor:
+        return self.unembedding(hidden)
+
+    def _embed(self, tokens: Tensor, first: int) -> Tensor:
+        """The vectors of words that stand at `first` and after it."""
+        x, count = self.embedding(tokens), tokens.shape[1]
+        if self.config.positions == "learned":
+            if first + count > self.config.context_length:
+                reads = self.config.context_length
+                raise UserError(f"the text has {first + count} tokens but this model reads {reads}; shorten it")
+            x = x + self.positions(first, count)
+        elif self.config.positions == "sinusoidal":
+            x = x + sinusoids(first, count, self.config.width, tokens.device).to(x.dtype)
+        return x
+
+    def _project(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values, each (batch, heads, time, head_width)."""
+        if self.config.weights == "softmax":
+            parts = self.query_key_value(x).chunk(3, -1)
+        else:
+            nothing = torch.zeros_like(x)  # all scores are equal, so that every word weighs 1/i
+            parts = nothing, nothing, x
+        return [part.unflatten(-1, (self.config.num_heads, -1)).transpose(1, 2) for part in parts]
+
+    def _feed_forward(self, attended: Tensor, x: Tensor) -> Tensor:
+        z = attended + x if self.config.has_residuals else attended
+        z = self.attention_norm(z) if self.config.has_layer_norm else z
+        activation = F.gelu if self.config.activation == "gelu" else torch.tanh
+        h = self.dropout(activation(self.hidden(z)))  # (batch, time, hidden_width)
+        h = self.back(h) if self.config.is_block else h
+        h = h + z if self.config.has_residuals else h
+        return self.feedforward_norm(h) if self.config.has_layer_norm else h
+
+
+def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """softmax(q·k/√d) v, in which the last query sees every key, the one before it all but one, and so on."""
+    time, count = query.shape[2], keys.shape[2]
+    if time == count:
+        return F.scaled_dot_product_attention(query, keys, values, is_causal=True)
+    is_past = distances(count - time, time, query.device) >= 0
+    return F.scaled_dot_product_attention(query, keys, values, attn_mask=is_past)

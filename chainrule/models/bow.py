@@ -1,0 +1,68 @@
+"""The bag-of-words model: the mean of all words so far predicts the next, whatever their order.
+
+h = tanh(W' (1/i) Σⱼ φ(xⱼ) + b'), p(xᵢ₊₁ | x₁ ... xᵢ) = softmax(W'' h + b'')
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.errors import UserError
+from chainrule.models._neural import NeuralModel
+from chainrule.models.base import State
+
+
+@dataclass(frozen=True)
+class Config:
+    width: int = 128  # of the vector of a word
+    hidden_width: int = 256
+    context_length: int = 64  # the more words a bag holds, the less the latest of them counts
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("width", "hidden_width", "context_length"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+
+
+SIZES = {
+    "tiny": Config(width=32, hidden_width=64),
+    "small": Config(width=128, hidden_width=256),
+    "medium": Config(width=256, hidden_width=512),
+    "large": Config(width=512, hidden_width=1024, dropout=0.1),
+}
+DEFAULT_SIZE = "small"
+DEFAULT_TOKENIZER = "bpe"
+
+
+class Model(NeuralModel):
+    """Its state is the sum of the vectors read so far and how many they are."""
+
+
+    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        self.context_length = config.context_length
+        self.embedding = nn.Embedding(vocabulary_size, config.width)  # φ
+        self.hidden = nn.Linear(config.width, config.hidden_width)  # W' and b'
+        self.unembedding = nn.Linear(config.hidden_width, vocabulary_size)  # W'' and b''
+        self.dropout = nn.Dropout(config.dropout)
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        weight = self.embedding.weight
+        return weight.new_zeros(batch_size, self.config.width), weight.new_zeros(batch_size)
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
+        total, count = self.start(len(tokens)) if state is None else state
+        embedded = self.embedding(tokens)  # (batch, time, width)
+        totals = total[:, None] + embedded.cumsum(1)
+        counts = count[:, None] + torch.arange(1, tokens.shape[1] + 1, device=tokens.device)  # (batch, time)
+        means = self.dropout(totals / counts[:, :, None])
+        hidden = self.dropout(torch.tanh(self.hidden(means)))
+        return hidden, None if state is None else (total + embedded.sum(1), count + tokens.shape[1])
+
+    def output(self, hidden: Tensor) -> Tensor:
+        return self.unembedding(hidden)

@@ -1,0 +1,79 @@
+"""Bengio's neural model: a fixed number of words before, side by side, through one layer and past it.
+
+x = [φ(w₍ᵢ₋₁₎); φ(w₍ᵢ₋₂₎); ...], y = b + W x + U tanh(d + H x), p(wᵢ | ...) = softmax(y). Bengio et al. 2003.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.errors import UserError
+from chainrule.models._neural import NeuralModel
+from chainrule.models.base import State
+
+
+@dataclass(frozen=True)
+class Config:
+    order: int = 6  # as of an n-gram: the order - 1 words before predict the next
+    width: int = 64  # of the vector of a word
+    hidden_width: int = 256  # how many tanh units
+    is_direct: bool = True  # whether W connects the words to the output past the tanh units
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.order < 2:
+            raise UserError(f"order must be at least 2 (one word before), got {self.order}")
+        for name in ("width", "hidden_width"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+
+
+SIZES = {
+    "tiny": Config(order=4, width=16, hidden_width=64),
+    "small": Config(order=6, width=32, hidden_width=256),
+    "medium": Config(order=8, width=64, hidden_width=512),
+    "large": Config(order=10, width=128, hidden_width=1024, dropout=0.1),
+}
+DEFAULT_SIZE = "small"
+DEFAULT_TOKENIZER = "bpe"
+
+EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
+
+
+class Model(NeuralModel):
+    """Its state is the order - 2 words before the one it reads next; `none` stands where there is no word yet."""
+
+
+    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        self.memory = config.order - 1
+        self.none = vocabulary_size  # the lecture's *, with a vector of its own
+        joined = (config.order - 1) * config.width
+        self.embedding = nn.Embedding(vocabulary_size + 1, config.width)  # φ
+        self.hidden = nn.Linear(joined, config.hidden_width)  # H and d
+        self.dropout = nn.Dropout(config.dropout)
+        # U and W side by side, with b: one matrix product instead of two that fill a (batch, time, vocabulary) each
+        self.unembedding = nn.Linear(config.hidden_width + (joined if config.is_direct else 0), vocabulary_size)
+        nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        return torch.full((batch_size, self.config.order - 2), self.none, device=self.device)
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
+        before = self.start(len(tokens)) if state is None else state
+        words = torch.cat([before, tokens], 1)  # (batch, order - 2 + time)
+        time = tokens.shape[1]
+        embedded = self.embedding(words)
+        latest_first = [embedded[:, first : first + time] for first in reversed(range(self.config.order - 1))]
+        x = self.dropout(torch.cat(latest_first, -1))  # (batch, time, (order - 1) * width)
+        features = self.dropout(torch.tanh(self.hidden(x)))
+        if self.config.is_direct:
+            features = torch.cat([features, x], -1)
+        return features, None if state is None else words[:, time:]
+
+    def output(self, hidden: Tensor) -> Tensor:
+        return self.unembedding(hidden)

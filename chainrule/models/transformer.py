@@ -1,0 +1,276 @@
+"""The decoder-only Transformer, from Vaswani's to GPT-2's and Llama's, and a profile that learns fast on a CPU.
+
+x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x)); logits = W norm(x).
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.errors import UserError, did_you_mean
+from chainrule.layers import positions
+from chainrule.layers.attention import Attention, Positions
+from chainrule.layers.block import Block
+from chainrule.layers.embedding import HashedNgrams
+from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
+from chainrule.models._neural import NeuralModel
+from chainrule.models._presets import PUBLISHED
+from chainrule.models.base import State
+
+CHOICES = {
+    "norm": ("layer", "rms"),
+    "norm_placement": ("pre", "post"),
+    "activation": tuple(ACTIVATIONS),
+    "positions": positions.KINDS,
+    "position_join": ("add", "concatenate"),
+    "initialisation": ("normal", "zero"),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    width: int = 256
+    num_layers: int = 6
+    num_heads: int = 4
+    num_key_value_heads: int | None = None  # fewer: several query heads share their keys and values
+    head_width: int | None = None  # width / num_heads unless told otherwise
+    hidden_width: int | None = None  # of the feed-forward part: 4 x width, or 8/3 for swiglu
+    context_length: int = 256
+    norm: str = "rms"
+    norm_placement: str = "pre"
+    norm_epsilon: float = 1e-5
+    activation: str = "relu-squared"
+    positions: str = "rotary"
+    position_join: str = "add"
+    rotary_base: float = 10000.0
+    tied: bool = False  # the output matrix is the embedding
+    bias: bool = False
+    qk_norm: bool = False
+    logit_cap: float = 0.0  # cap * tanh(logits / cap); 0: none
+    dropout: float = 0.0
+    initialisation: str = "zero"  # of the projections into the residual stream; normal: as GPT-2
+    ngram_order: int = 0  # hashed embeddings of 2-grams up to this; 0: none
+    ngram_rows: int = 4096  # for each order; a power of two
+    embedding_norm: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise UserError(f"{name} must be one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}")
+        for name in ("width", "num_layers", "num_heads", "context_length"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.head_width is None and self.width % self.num_heads:
+            raise UserError(f"width must be a multiple of num_heads, got {self.width} and {self.num_heads}")
+        if self.num_heads % self.key_value_heads:
+            raise UserError(
+                f"num_heads must be a multiple of num_key_value_heads, got {self.num_heads} and {self.key_value_heads}"
+            )
+        if self.positions == "rotary" and self.width_of_head % 2:
+            raise UserError(f"rotary positions need an even head width, got {self.width_of_head}")
+        if self.is_concatenated and self.tied:
+            raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
+        if not 0 <= self.dropout < 1:
+            raise UserError(f"dropout must be from 0 to below 1, got {self.dropout}")
+        if self.ngram_order and (self.ngram_order < 2 or self.ngram_rows & (self.ngram_rows - 1)):
+            raise UserError("ngram_order must be 0 or at least 2, and ngram_rows a power of two")
+
+    @property
+    def key_value_heads(self) -> int:
+        return self.num_key_value_heads or self.num_heads
+
+    @property
+    def width_of_head(self) -> int:
+        return self.head_width or self.width // self.num_heads
+
+    @property
+    def width_of_feedforward(self) -> int:
+        if self.hidden_width:
+            return self.hidden_width
+        return -(-8 * self.width // 24) * 8 if self.activation == "swiglu" else 4 * self.width
+
+    @property
+    def is_concatenated(self) -> bool:
+        return self.positions in positions.AT_INPUT and self.position_join == "concatenate"
+
+    @property
+    def width_of_positions(self) -> int:
+        """Of the vector at the input: a quarter of the width where it is concatenated."""
+        return max(self.width // 4, 1) if self.is_concatenated else self.width
+
+
+GPT2 = partial(
+    Config, norm="layer", activation="gelu-tanh", positions="learned", tied=True, bias=True, initialisation="normal"
+)
+LLAMA = partial(Config, norm="rms", activation="swiglu", positions="rotary", initialisation="normal")
+FAST = partial(Config)
+
+SIZES = {
+    "tiny": FAST(width=32, num_layers=2, num_heads=2, context_length=512, ngram_order=2, ngram_rows=64),
+    "small": FAST(width=128, num_layers=4, num_heads=4, context_length=128, ngram_order=3),
+    "medium": FAST(width=256, num_layers=6, num_heads=4, context_length=256, ngram_order=3),
+    "large": FAST(width=512, num_layers=8, num_heads=8, context_length=512, ngram_order=3),
+    "gpt2-tiny": GPT2(width=64, num_layers=2, num_heads=4, context_length=128),
+    "llama-tiny": LLAMA(width=64, num_layers=2, num_heads=4, num_key_value_heads=2, context_length=128),
+    **{name: Config(**preset.settings) for name, preset in PUBLISHED.items()},
+}
+DEFAULT_SIZE = "small"
+DEFAULT_TOKENIZER = "bpe"
+
+
+class Model(NeuralModel):
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        self.context_length = config.context_length
+        token_width = config.width - config.width_of_positions if config.is_concatenated else config.width
+        self.embedding = nn.Embedding(vocabulary_size, token_width)
+        if config.ngram_order:
+            self.ngrams = HashedNgrams(config.ngram_order, config.ngram_rows, token_width)
+        if config.positions == "learned":
+            self.positions = positions.LearnedPositions(config.context_length, config.width_of_positions)
+        if config.positions in positions.BY_DISTANCE:
+            self.distance_bias = positions.DistanceBias(config.positions, config.num_heads)
+        self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
+        self.blocks = nn.ModuleList(self._block(config) for _ in range(config.num_layers))
+        self.norm = self._norm() if config.norm_placement == "pre" else nn.Identity()
+        if not config.tied:
+            self.unembedding = nn.Linear(config.width, vocabulary_size, bias=False)
+        self._initialise()
+
+    def _norm(self) -> nn.Module:
+        config = self.config
+        if config.norm == "rms":
+            return nn.RMSNorm(config.width, eps=config.norm_epsilon)
+        return nn.LayerNorm(config.width, eps=config.norm_epsilon, bias=config.bias)
+
+    def _block(self, config: Config) -> Block:
+        attention = Attention(
+            config.width,
+            config.num_heads,
+            config.key_value_heads,
+            config.width_of_head,
+            config.bias,
+            config.qk_norm,
+            config.dropout,
+        )
+        feedforward = FeedForward(config.width, config.width_of_feedforward, config.activation, config.bias)
+        norms = (self._norm(), self._norm())
+        return Block(attention, feedforward, norms, config.norm_placement == "pre", config.dropout)
+
+    def _initialise(self) -> None:
+        """normal: 0.02, and less into the residual stream the deeper it is (GPT-2); zero: blocks start as nothing."""
+        is_normal = self.config.initialisation == "normal"
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=0.02 if is_normal else module.in_features**-0.5)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        nn.init.normal_(self.embedding.weight, std=0.02 if is_normal or self.config.tied else 1.0)
+        for block in self.blocks:
+            for projection in (block.attention.output, block.feedforward.output):
+                if is_normal:
+                    nn.init.normal_(projection.weight, std=0.02 / (2 * self.config.num_layers) ** 0.5)
+                else:
+                    nn.init.zeros_(projection.weight)
+        if not self.config.tied and not is_normal:
+            nn.init.zeros_(self.unembedding.weight)
+
+    def start(self, batch_size: int, condition: Any = None) -> State:
+        config = self.config
+        shape = (batch_size, config.key_value_heads, 0, config.width_of_head)
+        empty = torch.empty(shape, device=self.device)
+        state: State = {"caches": [(empty, empty) for _ in self.blocks]}
+        if config.ngram_order:
+            state["recent"] = self.ngrams.start(batch_size)
+        return state
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
+        first = 0 if state is None else state["caches"][0][0].shape[2]
+        if first + tokens.shape[1] > self.config.context_length:
+            raise UserError(
+                f"the text has {first + tokens.shape[1]} tokens but this model reads {self.config.context_length}; "
+                "shorten it, or read it in windows"
+            )
+        x, recent = self._embed(tokens, first, state)
+        places = self._positions(first, tokens.shape[1])
+        caches = []
+        for index, block in enumerate(self.blocks):
+            x, cache = block(x, places, state["caches"][index] if state else None)
+            caches.append(cache)
+        after = None if state is None else {"caches": caches} | ({"recent": recent} if recent is not None else {})
+        return self.norm(x), after
+
+    def _embed(self, tokens: Tensor, first: int, state: State | None) -> tuple[Tensor, Tensor | None]:
+        config = self.config
+        x, recent = self.embedding(tokens), None
+        if config.ngram_order:
+            before = self.ngrams.start(len(tokens)) if state is None else state["recent"]
+            vectors, recent = self.ngrams(tokens, before)
+            x = x + vectors
+        if config.positions in positions.AT_INPUT:
+            time, width = tokens.shape[1], config.width_of_positions
+            place = (
+                self.positions(first, time)
+                if config.positions == "learned"
+                else positions.sinusoids(first, time, width, x.device)
+            )
+            x = torch.cat([x, place.expand(len(x), -1, -1)], -1) if config.is_concatenated else x + place
+        if config.embedding_norm:
+            x = F.rms_norm(x, (config.width,))
+        return self.dropout(x), recent
+
+    def _positions(self, first: int, time: int) -> Positions:
+        config, device = self.config, self.device
+        if config.positions == "rotary":
+            return Positions(positions.rotations(first, time, config.width_of_head, config.rotary_base, device))
+        if config.positions in positions.BY_DISTANCE:
+            return Positions(bias=self.distance_bias(first, time, device))
+        return Positions()
+
+    def output(self, hidden: Tensor) -> Tensor:
+        logits = F.linear(hidden, self.embedding.weight if self.config.tied else self.unembedding.weight)
+        cap = self.config.logit_cap
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+
+# Sizes by what a budget can train, in seconds on two cores of a laptop: (from, width, layers, heads, context, batch).
+LADDER = (
+    (0, 64, 3, 2, 64, 16),
+    (100, 128, 4, 4, 128, 16),
+    (400, 192, 5, 6, 192, 16),
+    (1800, 256, 6, 8, 256, 16),
+)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+    """The fast profile at a size that suits the time and the text, with the settings of training that go with it."""
+    _, width, layers, heads, context, batch = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    config = FAST(
+        width=width,
+        num_layers=layers,
+        num_heads=heads,
+        context_length=context,
+        ngram_order=6,
+        ngram_rows=1 << 14,
+        embedding_norm=True,
+        qk_norm=True,
+        rotary_base=1000.0,
+    )
+    recipe = {
+        "window": context,
+        "batch_size": batch,
+        "matrix_learning_rate": 0.03,
+        "learning_rate": 0.015,
+        "table_learning_rate": 0.1,
+        "muon_rounds": 3,
+        "clip": 0.0,
+    }
+    why = [f"{layers} layers of width {width}, context {context}: what {seconds / 60:g} minutes can train"]
+    return config, recipe, why

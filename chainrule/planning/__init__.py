@@ -1,0 +1,1 @@
+"""A model on paper: parameters, FLOPs, memory, time and cost, before anything is allocated."""

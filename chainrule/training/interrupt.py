@@ -1,0 +1,37 @@
+"""Ctrl-C and SIGTERM while training: the first asks to stop after the step, the second leaves at once."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Request:
+    """Whether a stop was asked for, and by which signal."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            os._exit(128 + number)
+        self.signal = number
+
+
+@contextmanager
+def stop_requests() -> Iterator[Request]:
+    """Within, signals are noted instead of raised. Outside the main thread, where Python allows none, nothing is."""
+    request = Request()
+    try:
+        before = {number: signal.signal(number, request) for number in SIGNALS}
+    except ValueError:
+        yield request
+        return
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

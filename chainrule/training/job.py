@@ -1,0 +1,100 @@
+"""A training by gradient, as it is written down before it starts: all that going on with it needs, and may not change."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from chainrule import lookup
+from chainrule.config import override
+from chainrule.errors import UserError
+from chainrule.runs.folder import RESUMABLE, hash_file
+from chainrule.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Job:
+    architecture: str
+    model: dict[str, Any]  # settings of the architecture
+    recipe: dict[str, Any]
+    data: dict[str, Any]  # as config.json of the run will say
+    notes: list[str]
+    started_at: float
+    first_shards: list[int]  # where each source of a mixture begins among the shards
+    weights: list[float]
+    files: list[dict[str, Any]]  # what was read: path, bytes, sha256
+    tokens: str  # the hash of the index of the token shards
+    why: list[str]  # what was chosen, and for what reason
+
+    def write(self, folder: Path) -> None:
+        (folder / RESUMABLE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> "Job":
+        path = folder / RESUMABLE
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{field.name: values[field.name] for field in fields(cls)})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"'{path}' is missing or damaged ({error}); train again with --overwrite") from None
+
+    def build(self) -> tuple[Any, Any, Recipe]:
+        """The architecture's module, its configuration, and the recipe."""
+        module = lookup.find("chainrule.models", self.architecture, "model")
+        config = override(next(iter(module.SIZES.values())), self.model, RESUMABLE)
+        return module, config, override(Recipe(), self.recipe, RESUMABLE)
+
+    @property
+    def essence(self) -> dict[str, Any]:
+        """Everything that the weights depend on; a checkpoint keeps it."""
+        names = ("architecture", "model", "recipe", "weights", "first_shards", "tokens")
+        essence: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
+        return essence
+
+    def check_belongs(self, essence: dict[str, Any]) -> None:
+        """A checkpoint made with other settings is refused by the name of the setting."""
+        mine = self.essence
+        for name, value in mine.items():
+            theirs = essence.get(name)
+            if theirs == value:
+                continue
+            if isinstance(value, dict) and isinstance(theirs, dict):
+                name = next(key for key in value | theirs if value.get(key) != theirs.get(key))
+                value, theirs = value.get(name), theirs.get(name)
+            raise UserError(
+                f"{name} has changed since training began: it is {value} in {RESUMABLE}, but the checkpoint was made "
+                f"with {theirs}; set it back, or train again with --overwrite"
+            )
+
+    def check_unchanged(self, folder: Path) -> None:
+        """The tokens must be those that training began with, and the user's files should be."""
+        if hash_file(folder / "tokens" / "index.json") != self.tokens:
+            raise UserError(f"'{folder / 'tokens'}' has changed since training began; train again with --overwrite")
+        for file in self.files:
+            path = Path(file["path"])
+            if path.is_file() and (path.stat().st_size != file["bytes"] or hash_file(path) != file["sha256"]):
+                raise UserError(
+                    f"'{path}' has changed since training began; bring the old text back, or train anew on the new one"
+                )
+
+    def check_settings(self, asked: dict[str, Any]) -> None:
+        """What is asked for on going on must be what was asked for at first."""
+        known = {"model": self.architecture, **self.recipe, **self.model}
+        for name, value in asked.items():
+            if name in known and str(known[name]) != str(value):
+                raise UserError(
+                    f"{name} is {known[name]} in the unfinished training, but {value} was asked for; "
+                    "leave it out to go on, or train anew with --as"
+                )
+            if name not in known:
+                raise UserError(f"'{name}' cannot be given with --resume, which goes on with the settings it began with")
+
+
+def describe_files(paths: list[str]) -> list[dict[str, Any]]:
+    """What a later training is compared with; pipes and built-in texts have no file."""
+    files = [Path(path) for path in paths]
+    return [
+        {"path": str(file.resolve()), "bytes": file.stat().st_size, "sha256": hash_file(file)}
+        for file in files
+        if file.is_file()
+    ]

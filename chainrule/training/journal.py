@@ -1,0 +1,102 @@
+"""metrics.jsonl: one JSON object per event of training, each line written through as it happens.
+
+A run that was killed and resumed has the same journal as one that was not: `rewind` takes back what the resumed run
+will do again. For that, what belongs to a step is to be journalled before the checkpoint of that step is written.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from chainrule.training.watch import Record, Watcher
+
+LAST = "trained"  # the event that ends the journal of every run, of counting models too
+
+
+class Journal(Watcher):
+    """Messages, which are for people, are not journalled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self._file: IO[bytes] | None = None
+
+    def begin(self, facts: Record) -> None:
+        if next(events(self.path), None) is None:  # a resumed run has its beginning already
+            self._append("begin", facts)
+
+    def step(self, record: Record) -> None:
+        self._append("step", record)
+
+    def epoch(self, record: Record) -> None:
+        self._append("epoch", record)
+
+    def evaluation(self, record: Record) -> None:
+        self._append("evaluation", record)
+
+    def sample(self, record: Record) -> None:
+        self._append("sample", record)
+
+    def end(self, record: Record) -> None:
+        self._append(LAST, record)
+        self.close()
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+        self._file = None
+
+    def rewind(self, step: int) -> None:
+        """Drop torn lines, all events after `step`, and the end: training goes on from there."""
+        self.close()
+        if not self.path.exists():
+            return
+        kept = [line for line, event in _lines(self.path) if event.get("step", 0) <= step and event["event"] != LAST]
+        new = self.path.with_name(f"{self.path.name}.tmp")
+        with open(new, "wb") as file:
+            file.writelines(line + b"\n" for line in kept)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.path)
+
+    def _append(self, event: str, record: Record) -> None:
+        if self._file is None:
+            _cut_torn_end(self.path)
+            self._file = open(self.path, "ab")  # noqa: SIM115 (closed by close)
+        self._file.write(_without_infinities({"event": event, **record}).encode() + b"\n")
+        self._file.flush()
+
+
+def events(path: Path) -> Iterator[Record]:
+    """The events of a journal that may still be written to, or whose writer was killed; none if there is no file."""
+    if path.exists():
+        for _, event in _lines(path):
+            yield event
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:
+    """Each whole line with its event."""
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                yield line.rstrip(b"\n"), event
+
+
+def _cut_torn_end(path: Path) -> None:
+    """What a killed writer left of a line must not become the beginning of the next."""
+    if not path.exists():
+        return
+    with open(path, "rb+") as file:
+        data = file.read()
+        file.truncate(data.rfind(b"\n") + 1)
+
+
+def _without_infinities(record: Record) -> str:
+    """As JSON, which has neither NaN nor infinities: null in their place."""
+    plain: Any = json.loads(json.dumps(record), parse_constant=lambda name: None)
+    return json.dumps(plain, allow_nan=False)

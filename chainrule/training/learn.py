@@ -1,0 +1,136 @@
+"""From token shards to a model that was trained by gradient; begun, or gone on with after an interruption."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from chainrule.data.shards import TokenShards
+from chainrule.data.windows import Ring, Window, Windows
+from chainrule.models._neural import NeuralModel
+from chainrule.text.base import Tokenizer
+from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.job import Job
+from chainrule.training.journal import Journal
+from chainrule.training.loop import Budget, Journey, Trainer
+from chainrule.training.recipe import Recipe
+from chainrule.training.view import View
+from chainrule.training.watch import Watcher, Watchers
+
+SAMPLE_TOKENS = 120
+SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
+
+
+@dataclass(frozen=True)
+class Learned:
+    model: NeuralModel
+    steps: int
+    tokens: int
+    epochs: list[float]
+    seconds: float
+    best_step: int
+
+
+def make_windows(job: Job, recipe: Recipe, shards: TokenShards) -> Windows:
+    ends = [*job.first_shards[1:], len(shards)]
+    rings = [
+        Ring([shards.tokens(shard) for shard in range(first, end)])
+        for first, end in zip(job.first_shards, ends, strict=True)
+    ]
+    return Windows(rings, job.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+
+
+def make_budget(recipe: Recipe, windows: Windows, deadline_seconds: float | None) -> Budget:
+    """Tokens and epochs are turned into steps; of minutes, what is left when the loop begins."""
+    if recipe.minutes is not None:
+        return Budget(seconds=deadline_seconds if deadline_seconds is not None else recipe.minutes * 60)
+    if recipe.steps is not None:
+        return Budget(steps=recipe.steps)
+    tokens = recipe.tokens
+    if tokens is None:
+        tokens = (recipe.epochs or 1.0) * sum(ring.size for ring in windows.rings)
+    return Budget(steps=max(1, round(tokens / windows.tokens_per_step)))
+
+
+def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int) -> NeuralModel:
+    torch.manual_seed(seed)
+    model: NeuralModel = module.Model(config, tokenizer.vocabulary_size, tokenizer.eos)
+    return model
+
+
+def learn(
+    folder: Path,
+    job: Job,
+    tokenizer: Tokenizer,
+    seconds_left: Callable[[], float] | None = None,
+    watchers: tuple[Watcher, ...] = (),
+) -> Learned:
+    """Train in this run folder, from its newest checkpoint where there is one."""
+    module, config, recipe = job.build()
+    model = build_model(module, config, tokenizer, recipe.seed)
+    shards, held_out = TokenShards(folder / "tokens", "train"), TokenShards(folder / "tokens", "validation")
+    windows = make_windows(job, recipe, shards)
+    checkpoints, journal = Checkpoints(folder), Journal(folder / "metrics.jsonl")
+    newest = checkpoints.load()
+    if newest:
+        job.check_belongs(newest.facts["job"])
+        planned = newest.facts["budget_seconds"]
+    else:
+        planned = seconds_left() if seconds_left else None
+    budget = make_budget(recipe, windows, planned)
+    journey = Journey(
+        windows,
+        budget,
+        _validation(held_out, recipe),
+        held_out.part.text_bytes / max(held_out.part.tokens, 1) if tokenizer.is_lossless else None,
+        describe_batch=lambda window: _describe(window, tokenizer),
+        sample=_sampler(model, tokenizer, budget),
+        facts={"job": job.essence, "budget_seconds": budget.seconds},
+    )
+    view = View()
+    with Watchers(journal, view, *watchers) as watcher:
+        trainer = Trainer(model, recipe, journey, watcher, checkpoints)
+        journal.rewind(int(newest.facts["step"]) if newest else -1)
+        if newest:
+            trainer.load(newest)
+        watcher.begin(
+            {
+                "architecture": job.architecture,
+                "parameters": model.num_parameters,
+                "vocabulary_size": tokenizer.vocabulary_size,
+                "total_steps": budget.steps,
+                "budget_seconds": budget.seconds,
+                "resumed_at_step": trainer.position.step,
+                "chosen": job.why,
+            }
+        )
+        for note in checkpoints.notes:
+            watcher.message(f"note: {note}")
+        trainer.run()
+        view.end({})
+    position = trainer.position
+    seen = position.step * windows.tokens_per_step
+    return Learned(model, position.step, seen, windows.epochs(position.step), position.seconds, position.best_step)
+
+
+def _validation(held_out: TokenShards, recipe: Recipe) -> np.ndarray | None:
+    """The part of the validation text that is looked at while training."""
+    if not held_out.part.documents:
+        return None
+    return held_out.tokens(0)[: recipe.evaluation_tokens]
+
+
+def _describe(window: Window, tokenizer: Tokenizer) -> str:
+    return f"a batch that begins with {tokenizer.decode(window.inputs[0][:12])!r}"
+
+
+def _sampler(model: NeuralModel, tokenizer: Tokenizer, budget: Budget) -> Callable[[], str] | None:
+    if budget.seconds is None or budget.seconds < SAMPLED_FROM_SECONDS:
+        return None
+    from chainrule.generation import Sampling, sample
+
+    settings = Sampling(temperature=0.8, max_tokens=SAMPLE_TOKENS, seed=0)
+    return lambda: sample(model, tokenizer, "", settings)[0].text

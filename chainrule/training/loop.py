@@ -1,0 +1,350 @@
+"""The training loop: read a batch, follow the gradient, now and then measure and store; the same for every model."""
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import exp, isfinite, log
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from chainrule.data.windows import Window, Windows
+from chainrule.errors import Stopped, UserError
+from chainrule.models._neural import NeuralModel
+from chainrule.models.base import IGNORE, Batch, State, select_rows
+from chainrule.training.clip import clip_by_global_norm
+from chainrule.training.checkpoint import Checkpoint, Checkpoints
+from chainrule.training.interrupt import Request, stop_requests
+from chainrule.training.nest import flatten, unflatten
+from chainrule.training.optimizer import Optimizer
+from chainrule.training.recipe import Recipe
+from chainrule.training.watch import Watcher
+
+SECONDS_BETWEEN_CHECKPOINTS = 60.0
+SECONDS_BETWEEN_RECORDS = 1.0
+MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When training ends: after some steps, or some seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def progress(self, step: int, seconds: float) -> float:
+        """0 to 1. In steps, the middle of the step: a first rate of zero, or a last one, would be a wasted update."""
+        if self.steps is not None:
+            return (step + 0.5) / self.steps
+        assert self.seconds is not None
+        return seconds / self.seconds
+
+    def is_over(self, step: int, seconds: float) -> bool:
+        return step >= self.steps if self.steps is not None else seconds >= (self.seconds or 0.0)
+
+
+@dataclass
+class Position:
+    """How far training is; with the weights and the optimizer's state, all that it needs to go on."""
+
+    step: int = 0
+    seconds: float = 0.0
+    evaluated: int = 0  # evaluations done
+    best_loss: float | None = None
+    best_step: int = 0
+    epoch_nats: float = 0.0  # of the epoch that is under way
+    epoch_tokens: int = 0
+
+
+@dataclass
+class Journey:
+    """What training needs besides the model and the recipe."""
+
+    windows: Windows
+    budget: Budget
+    validation: np.ndarray | None = None  # a stream to choose the best weights by
+    bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
+    describe_batch: Callable[[Window], str] = lambda window: "a batch"
+    sample: Callable[[], str] | None = None
+    clock: Callable[[], float] = time.perf_counter
+    facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
+
+
+class Trainer:
+    def __init__(
+        self, model: NeuralModel, recipe: Recipe, journey: Journey, watcher: Watcher, checkpoints: Checkpoints | None
+    ):
+        self.model, self.recipe, self.journey = model, recipe, journey
+        self.watcher, self.checkpoints = watcher, checkpoints
+        self.optimizer = Optimizer(model, recipe)
+        self.schedule = recipe.shape
+        self.position = Position()
+        self.state: State | None = None  # of a recurrent model, between windows
+        self.average = _copy(model) if recipe.ema else None
+        self.best: dict[str, Tensor] | None = None
+        self._parameters = [each for each in model.parameters() if each.requires_grad]
+        self._advance = torch.compile(model.advance, dynamic=False) if recipe.compile else model.advance
+        self._records = _Records()
+
+    def run(self) -> NeuralModel:
+        """Train until the budget is used up; the model then has the best weights that were found."""
+        self.model.train()
+        began = self.journey.clock() - self.position.seconds
+        saved_at = self.position.seconds
+        with stop_requests() as request:
+            while not self.journey.budget.is_over(self.position.step, self.position.seconds):
+                self._step()
+                self.position.seconds = self.journey.clock() - began
+                self._record()
+                has_evaluated = self._evaluate_if_due()
+                self.position.seconds = self.journey.clock() - began
+                is_time = self.position.seconds - saved_at > SECONDS_BETWEEN_CHECKPOINTS
+                if self.checkpoints and (has_evaluated and self.position.seconds - saved_at > 5 or is_time):
+                    self.save()
+                    saved_at = self.position.seconds
+                self._stop_if_asked(request)
+            self._finish()
+        return self.model
+
+    def _stop_if_asked(self, request: Request) -> None:
+        if request.signal is None:
+            return
+        if self.checkpoints:
+            self.save()
+        raise Stopped(f"stopped after step {self.position.step}", 128 + request.signal)
+
+    def _step(self) -> None:
+        position, recipe = self.position, self.recipe
+        window = self.journey.windows.window(position.step)
+        torch.manual_seed(recipe.seed * MIX + position.step)  # so that dropout, too, depends on the step alone
+        nats, tokens = self._gradient(window)
+        norm = clip_by_global_norm(self._parameters, recipe.clip)
+        self._refuse_nonsense(window, nats, norm)
+        progress = self.journey.budget.progress(position.step, position.seconds)
+        factor = self.schedule.factor(progress)
+        self.optimizer.step(factor)
+        if self.average is not None:
+            decay = min(recipe.ema, (1 + position.step) / (10 + position.step))
+            torch._foreach_lerp_(list(self.average.values()), [p.data for p in self._named().values()], 1 - decay)
+        position.step += 1
+        self._records.add(nats, tokens, norm, norm > recipe.clip > 0, self.optimizer.peak * factor)
+        self._count_epoch(nats, tokens)
+
+    def _gradient(self, window: Window) -> tuple[float, int]:
+        """Adds up the gradient of the mean loss of the whole batch, a micro-batch at a time."""
+        inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
+        count = int((window.targets != IGNORE).sum())
+        if self.model.carries_state and (window.is_fresh or self.state is None):
+            self.state = self.model.start(len(inputs))
+        nats, states = 0.0, []
+        pieces = torch.arange(len(inputs)).tensor_split(self.recipe.micro_batches)
+        for rows in pieces:
+            if not len(rows):
+                continue
+            state = select_rows(self.state, rows) if self.model.carries_state else None
+            loss, state = self._advance(Batch(inputs[rows], targets[rows]), state)
+            (loss.total / count).backward()
+            nats += float(loss.total.detach())
+            states.append(state)
+        if self.model.carries_state:
+            self.state = _join(states)
+        return nats, count
+
+    def _refuse_nonsense(self, window: Window, nats: float, norm: float) -> None:
+        """Before the update, so that the weights are still those of the step before."""
+        if isfinite(nats) and isfinite(norm):
+            return
+        what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
+        kept = self.checkpoints.steps() if self.checkpoints else []
+        last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
+        raise UserError(
+            f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}), so training stopped before "
+            f"that update; {last}. Lower learning_rate, or look at that text"
+        )
+
+    def _count_epoch(self, nats: float, tokens: int) -> None:
+        position, windows = self.position, self.journey.windows
+        before, after = (max(windows.epochs(step)) for step in (position.step - 1, position.step))
+        position.epoch_nats += nats
+        position.epoch_tokens += tokens
+        if int(after) > int(before):
+            mean = position.epoch_nats / position.epoch_tokens
+            self.watcher.epoch({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
+            position.epoch_nats, position.epoch_tokens = 0.0, 0
+
+    def _record(self) -> None:
+        is_last = self.journey.budget.is_over(self.position.step, self.position.seconds)
+        if not is_last and not self._records.is_due(self.position.seconds, self.journey.budget):
+            return
+        windows, position = self.journey.windows, self.position
+        record = self._records.take(position.seconds)
+        per_byte = self.journey.bytes_per_token
+        self.watcher.step(
+            {
+                "event": "step",
+                "step": position.step,
+                "tokens": position.step * windows.tokens_per_step,
+                "epochs": [round(each, 4) for each in windows.epochs(position.step)],
+                "progress": min(self.journey.budget.progress(position.step - 1, position.seconds), 1.0),
+                "seconds": round(position.seconds, 3),
+                "bits_per_byte": record["loss"] / log(2) / per_byte if per_byte else None,
+                "memory_bytes": memory_bytes(),
+                **record,
+            }
+        )
+
+    def _evaluate_if_due(self) -> bool:
+        position, budget = self.position, self.journey.budget
+        progress = min(budget.progress(position.step - 1, position.seconds), 1.0)
+        due = int(progress * self.recipe.evaluations + 1e-9)
+        if budget.is_over(position.step, position.seconds):
+            due = self.recipe.evaluations
+        if due <= position.evaluated or self.journey.validation is None:
+            return False
+        position.evaluated = due
+        self._evaluate(self.journey.validation)
+        return True
+
+    def _evaluate(self, validation: np.ndarray) -> None:
+        position, per_byte = self.position, self.journey.bytes_per_token
+        with self._averaged():
+            loss = float(-self.model.score(validation).astype(np.float64).mean())
+            is_best = isfinite(loss) and (position.best_loss is None or loss < position.best_loss)
+            if is_best:
+                position.best_loss, position.best_step = loss, position.step
+                self.best = {name: each.detach().clone() for name, each in self._named().items()}
+            self.watcher.evaluation(
+                {
+                    "event": "evaluation",
+                    "step": position.step,
+                    "seconds": round(position.seconds, 3),
+                    "loss": loss,
+                    "perplexity": exp(min(loss, 700)),
+                    "bits_per_byte": loss / log(2) / per_byte if per_byte else None,
+                    "is_best": is_best,
+                }
+            )
+            if self.journey.sample is not None:
+                self.model.eval()
+                self.watcher.sample({"event": "sample", "step": position.step, "text": self.journey.sample()})
+        self.model.train()
+
+    def _averaged(self) -> "_Swapped":
+        return _Swapped(self._named(), self.average)
+
+    def _finish(self) -> None:
+        with torch.no_grad():
+            chosen = self.best if self.best is not None else self.average
+            for name, parameter in self._named().items() if chosen else ():
+                parameter.copy_(chosen[name])
+        self.model.eval()
+
+    def _named(self) -> dict[str, nn.Parameter]:
+        return dict(self.model.named_parameters())
+
+    def save(self) -> None:
+        assert self.checkpoints is not None
+        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"optimizer/{name}": tensor for name, tensor in self.optimizer.state().items()}
+        tensors |= {f"average/{name}": tensor for name, tensor in (self.average or {}).items()}
+        tensors |= {f"best/{name}": tensor for name, tensor in (self.best or {}).items()}
+        tensors |= {f"state/{name}": tensor for name, tensor in flatten(self.state).items()}
+        facts = {"step": self.position.step, "position": vars(self.position), "records": vars(self._records)}
+        self.checkpoints.save(Checkpoint(tensors, facts | self.journey.facts))
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from there."""
+        parts: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in checkpoint.tensors.items():
+            part, _, rest = name.partition("/")
+            parts.setdefault(part, {})[rest] = tensor
+        self.model.load_state_dict(parts["model"])
+        self.optimizer.load(parts.get("optimizer", {}))
+        if self.average is not None:
+            self.average = parts["average"]
+        self.best = parts.get("best")
+        if self.model.carries_state and "state" in parts:
+            self.state = unflatten(self.model.start(self.recipe.batch_size), parts["state"])
+        self._records = _Records(**checkpoint.facts["records"])
+        self.position = Position(**checkpoint.facts["position"])
+
+
+@dataclass
+class _Records:
+    """Sums since the last line of the journal."""
+
+    nats: float = 0.0
+    tokens: int = 0
+    norm: float = 0.0
+    norms: int = 0
+    clipped: int = 0
+    rate: float = 0.0
+    since: float = 0.0
+
+    def add(self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float) -> None:
+        self.nats += nats
+        self.tokens += tokens
+        self.norm += norm
+        self.norms += 1
+        self.clipped += is_clipped
+        self.rate = rate
+
+    def is_due(self, seconds: float, budget: Budget) -> bool:
+        """By steps where the budget is in steps, so that a repeated training writes the same journal."""
+        if budget.steps is not None:
+            return self.norms >= max(1, budget.steps // 500)
+        return seconds - self.since >= max(SECONDS_BETWEEN_RECORDS, (budget.seconds or 0) / 500)
+
+    def take(self, seconds: float) -> dict[str, Any]:
+        record = {
+            "loss": self.nats / max(self.tokens, 1),
+            "learning_rate": self.rate,
+            "gradient_norm": self.norm / max(self.norms, 1),
+            "clipped": self.clipped > 0,
+            "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
+        }
+        self.__init__(since=seconds)  # type: ignore[misc]
+        return record
+
+
+class _Swapped:
+    """Within, the model has the averaged weights, where an average is kept."""
+
+    def __init__(self, parameters: dict[str, nn.Parameter], average: dict[str, Tensor] | None):
+        self._parameters, self._average = parameters, average
+
+    def _swap(self) -> None:
+        for name, parameter in self._parameters.items() if self._average is not None else ():
+            parameter.data, self._average[name] = self._average[name], parameter.data  # type: ignore[index]
+
+    def __enter__(self) -> None:
+        self._swap()
+
+    def __exit__(self, *problem: object) -> None:
+        self._swap()
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def _join(states: list[State]) -> State:
+    """The state of the whole batch from those of its pieces, cut off from their gradients."""
+    first = states[0]
+    if isinstance(first, dict):
+        return {name: _join([state[name] for state in states]) for name in first}
+    if isinstance(first, tuple | list):
+        return type(first)(_join(list(parts)) for parts in zip(*states, strict=True))
+    if first is None:
+        return None
+    return torch.cat(states).detach() if len(states) > 1 else first.detach()
+
+
+def memory_bytes() -> int:
+    """The most this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,72 @@
+"""Muon (Jordan et al., 2024): momentum whose matrix is made orthogonal before it is taken off the weights.
+
+The update rule of torch.optim.Muon, in 32-bit floats: torch's computes in bfloat16, which CPUs without hardware for it
+do a hundred times slower. Matrices of equal shape go through the iteration together, and its polynomials are those of
+the Polar Express (Amsel et al., 2025), each the best for where the rounds before it leave the singular values.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# x -> a x + b x^3 + c x^5, round by round; the last one is repeated where more rounds are asked for.
+POLYNOMIALS = (
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+)
+
+
+def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
+    """For each of (count, rows, columns) the matrix of the same singular vectors with all values near 1."""
+    is_tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.transpose(-2, -1) if is_tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.01).clamp(min=1e-7)
+    for index in range(rounds):
+        a, b, c = POLYNOMIALS[min(index, len(POLYNOMIALS) - 1)]
+        gram = x @ x.transpose(-2, -1)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.transpose(-2, -1) if is_tall else x
+
+
+class Muon(torch.optim.Optimizer):
+    """For weight matrices of hidden layers. A parameter may be several matrices stacked, as gates or q, k and v are."""
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor] | list[dict[str, Any]],
+        lr: float = 0.02,
+        momentum: float = 0.95,
+        weight_decay: float = 0.0,
+        rounds: int = 5,
+    ):
+        defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds, "parts": 1}
+        super().__init__(parameters, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["momentum"] = torch.zeros_like(parameter)
+                momentum = state["momentum"].lerp_(parameter.grad, 1 - group["momentum"])
+                update = parameter.grad.lerp(momentum, group["momentum"])  # Nesterov's look ahead
+                for part, change in zip(
+                    parameter.chunk(group["parts"]), update.chunk(group["parts"]), strict=True
+                ):
+                    alike[part.shape].append((part, change))
+            for (rows, columns), pairs in alike.items():
+                changes = orthogonalise(torch.stack([change for _, change in pairs]), group["rounds"])
+                scale = group["lr"] * max(1.0, rows / columns) ** 0.5
+                for (part, _), change in zip(pairs, changes, strict=True):
+                    part.mul_(1 - group["lr"] * group["weight_decay"])
+                    part.add_(change, alpha=-scale)

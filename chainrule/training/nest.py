@@ -1,0 +1,31 @@
+"""A nest of tensors as a flat dictionary and back: states of recurrent models, to be stored."""
+
+from typing import Any
+
+from torch import Tensor
+
+
+def flatten(nest: Any, name: str = "") -> dict[str, Tensor]:
+    """{'hidden': [a, b]} -> {'hidden.0': a, 'hidden.1': b}."""
+    if nest is None:
+        return {}
+    if isinstance(nest, dict):
+        pairs = list(nest.items())
+    elif isinstance(nest, tuple | list):
+        pairs = list(enumerate(nest))
+    else:
+        return {name: nest}
+    found: dict[str, Tensor] = {}
+    for key, part in pairs:
+        found |= flatten(part, f"{name}.{key}" if name else str(key))
+    return found
+
+
+def unflatten(like: Any, flat: dict[str, Tensor], name: str = "") -> Any:
+    """A nest of the form of `like` with the tensors of `flat`."""
+    inner = f"{name}." if name else ""
+    if isinstance(like, dict):
+        return {key: unflatten(part, flat, f"{inner}{key}") for key, part in like.items()}
+    if isinstance(like, tuple | list):
+        return type(like)(unflatten(part, flat, f"{inner}{index}") for index, part in enumerate(like))
+    return None if like is None else flat[name]

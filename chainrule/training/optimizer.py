@@ -1,0 +1,110 @@
+"""The update rules: mini-batch SGD, SGD with momentum, AdamW, and Muon for hidden matrices with AdamW for the rest.
+
+Tables whose gradient is sparse are learned by Adagrad, whose steps fit rows that are seen often and rarely alike.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from chainrule.training.adagrad import SparseAdagrad
+from chainrule.training.muon import Muon
+from chainrule.training.recipe import Recipe
+
+NOT_HIDDEN = ("embedding", "unembedding", "positions", "distance_bias")  # tables, which no matrix product multiplies
+SPARSE = "ngrams"
+
+Named = list[tuple[str, nn.Parameter]]
+
+
+class Optimizer:
+    """torch's optimizers, each with a share of the parameters, as one: a rate factor, and a state of named tensors."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe):
+        self._names = {parameter: name for name, parameter in model.named_parameters()}
+        self._parts = _build(model, recipe)
+        self._rates = [[group["lr"] for group in part.param_groups] for part in self._parts]
+
+    def step(self, factor: float) -> None:
+        """One update at this fraction of the peak rates; gradients are then gone."""
+        for part, rates in zip(self._parts, self._rates, strict=True):
+            for group, rate in zip(part.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
+            part.step()
+            part.zero_grad(set_to_none=True)
+
+    @property
+    def peak(self) -> float:
+        """The rate that is reported: the one of the parameters that most rules share."""
+        return float(self._rates[-1][0])
+
+    def state(self) -> dict[str, Tensor]:
+        """{'blocks.0.attention.output.weight/momentum': ...}"""
+        return {
+            f"{self._names[parameter]}/{key}": torch.as_tensor(value)
+            for part in self._parts
+            for parameter, values in part.state.items()
+            for key, value in values.items()
+            if value is not None
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        by_parameter: dict[str, dict[str, Tensor]] = {}
+        for name, tensor in state.items():
+            parameter_name, _, key = name.rpartition("/")
+            by_parameter.setdefault(parameter_name, {})[key] = tensor
+        for part in self._parts:
+            for group in part.param_groups:
+                for parameter in group["params"]:
+                    if self._names[parameter] in by_parameter:
+                        part.state[parameter] = by_parameter[self._names[parameter]]
+
+
+def _build(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    tables = [each for name, each in named if SPARSE in name.split(".")]
+    dense = [(name, each) for name, each in named if SPARSE not in name.split(".")]
+    sparse: list[torch.optim.Optimizer] = [SparseAdagrad(tables, recipe.table_learning_rate)] if tables else []
+    return sparse + _build_dense(model, dense, recipe)
+
+
+def _build_dense(model: nn.Module, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    everything = [each for _, each in named]
+    if recipe.optimizer == "sgd":
+        return [torch.optim.SGD(everything, recipe.learning_rate, weight_decay=recipe.weight_decay)]
+    if recipe.optimizer == "momentum":
+        rates = (recipe.learning_rate, recipe.momentum)
+        return [torch.optim.SGD(everything, *rates, weight_decay=recipe.weight_decay)]
+    if recipe.optimizer == "adamw":
+        return [_adamw(named, recipe)]
+    hidden = {name for name, each in named if each.ndim == 2 and not _is_table(name)}
+    parts = getattr(model, "matrix_parts", lambda name: 1)
+    groups: dict[int, list[nn.Parameter]] = {}
+    for name, each in named:
+        if name in hidden:
+            groups.setdefault(parts(name), []).append(each)
+    muon_groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in groups.items()]
+    others = [(name, each) for name, each in named if name not in hidden]
+    rest = [_adamw(others, recipe)] if others else []
+    if not muon_groups:
+        return rest
+    return [
+        Muon(muon_groups, recipe.matrix_learning_rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds),
+        *rest,
+    ]
+
+
+def _is_table(name: str) -> bool:
+    return any(part in NOT_HIDDEN for part in name.split("."))
+
+
+def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
+    """Weight decay for matrices; gains, biases and other vectors are left alone."""
+    groups: list[dict[str, Any]] = [
+        {"params": [each for _, each in named if each.ndim >= 2], "weight_decay": recipe.weight_decay},
+        {"params": [each for _, each in named if each.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(groups, recipe.learning_rate, (recipe.beta1, recipe.beta2), 1e-8, fused=True)

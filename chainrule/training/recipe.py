@@ -1,0 +1,66 @@
+"""How a model learns: the settings of the training loop, beside those of the model itself."""
+
+from dataclasses import dataclass
+
+from chainrule.errors import UserError, did_you_mean
+from chainrule.training.schedule import Schedule
+
+OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
+BUDGETS = ("minutes", "steps", "tokens", "epochs")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    optimizer: str = "muon"
+    learning_rate: float = 0.01  # muon: of what is not a hidden matrix
+    matrix_learning_rate: float = 0.02  # muon alone
+    table_learning_rate: float = 0.1  # of hashed n-gram embeddings, by Adagrad
+    momentum: float = 0.95
+    muon_rounds: int = 5
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.0
+    batch_size: int = 16  # windows in one update
+    micro_batches: int = 1  # pieces a batch is cut into where memory is short; the gradient is the same
+    window: int = 128  # tokens in one
+    chain: int = 1  # windows a recurrent model reads in a row with its state kept
+    schedule: str = "linear"
+    warmup: float = 0.0
+    cooldown: float = 0.4
+    final_rate: float = 0.0
+    clip: float = 1.0  # the largest global gradient norm; 0: no limit
+    ema: float = 0.0  # decay of the moving average of the weights that is the result; 0: the weights themselves
+    evaluations: int = 10  # over the whole budget; the best one is the result
+    evaluation_tokens: int = 65536  # of the validation text, at the most, before the end
+    seed: int = 0
+    compile: bool = False
+    minutes: float | None = None
+    steps: int | None = None
+    tokens: float | None = None
+    epochs: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            hint = did_you_mean(self.optimizer, OPTIMIZERS)
+            raise UserError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got '{self.optimizer}'{hint}")
+        for name in ("learning_rate", "matrix_learning_rate", "table_learning_rate", *BUDGETS):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise UserError(f"{name} must be a number above zero, got {value}")
+        for name in ("batch_size", "micro_batches", "window", "chain", "evaluations", "muon_rounds"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("momentum", "beta1", "beta2", "ema"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
+        for name in ("weight_decay", "clip"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UserError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
+        given = [name for name in BUDGETS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")
+        self.shape  # noqa: B018  checks the schedule
+
+    @property
+    def shape(self) -> Schedule:
+        return Schedule(self.schedule, self.warmup, self.cooldown, self.final_rate)
