@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench results lock clean
+.PHONY: demo test check bench results learn lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -14,8 +14,8 @@ check: .venv/installed  ## Format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/installed  ## Speed as ratios to peers in the same run; results go to docs/benchmarks.md
-	$(BIN)/python -m benchmarks
+bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting neural')
+	$(BIN)/python -m benchmarks $(PARTS)
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -23,8 +23,11 @@ bench: .venv/installed  ## Speed as ratios to peers in the same run; results go 
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
-results: .venv/installed  ## Quality on real text; goes to docs/results.md
+results: .venv/installed  ## Quality of models that count on real text; goes to docs/results.md
 	$(BIN)/python -m benchmarks.quality
+
+learn: .venv/installed  ## The same of models that learn, by minutes and by architecture; two hours and more (ROWS='ptb ladder')
+	$(BIN)/python -m benchmarks.learning $(ROWS:%=--only %)
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock

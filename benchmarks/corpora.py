@@ -5,7 +5,9 @@ from pathlib import Path
 
 from chainrule.data.corpus import Corpus
 
-SPEECHES = Path(__file__).resolve().parents[2] / "shared" / "data" / "sotu" / "train_1790_1989.txt"
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+SHAKESPEARE = DATA / "tinyshakespeare" / "input.txt"
+SPEECHES = DATA / "sotu" / "train_1790_1989.txt"
 
 
 def real_lines() -> tuple[str, list[str]]:

@@ -1,28 +1,24 @@
-"""`make results`: how well models that count predict real text; writes docs/results.md from the runs it makes."""
+"""`make results`: how well models that count predict real text; its parts go to docs/results.md."""
 
+import argparse
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import chainrule
+from benchmarks.corpora import DATA
+from benchmarks.report import RESULTS, Section, publish
 from chainrule.errors import UserError
 from chainrule.ngram.smoothing import METHODS
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-REPORT = Path(__file__).resolve().parents[1] / "docs" / "results.md"
 KENLM = {2: 185.70, 3: 148.28, 4: 142.72, 5: 141.19}  # lmplz on the same text, as published with the data set
-
-
-def table(header: list[str], rows: list[list[str]]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |" for cells in [header, ["---"] * len(header), *rows]]
 
 
 def train(folder: Path, *inputs: Path | str, **settings: Any) -> Any:
     return chainrule.train([str(each) for each in inputs], path=folder / "run", overwrite=True, **settings)
 
 
-def penn_treebank(folder: Path) -> list[str]:
+def penn_treebank(folder: Path) -> Section:
     ptb = DATA / "ptb"
     orders = (2, 3, 4, 5)
     rows = []
@@ -37,16 +33,15 @@ def penn_treebank(folder: Path) -> list[str]:
             cells.append(f"{figures['perplexity']:.2f}" if run.model.is_normalised and figures["nats"] < 1e300 else "–")
         rows.append(cells)
     rows.insert(1, ["KenLM's lmplz, for comparison", *(f"{KENLM[order]:.2f}" for order in orders)])
-    return [
-        "## Penn Treebank, test perplexity by order",
-        "",
+    return Section(
+        "Models that count: Penn Treebank, test perplexity by order",
         "10,000 words, closed vocabulary, a sentence a line, `</s>` counted. – : infinite, or not a distribution.",
-        "",
-        *table(["smoothing", *map(str, orders)], rows),
-    ]
+        ["smoothing", *map(str, orders)],
+        rows,
+    )
 
 
-def tokenizers(folder: Path) -> list[str]:
+def tokenizers(folder: Path) -> Section:
     texts = {
         "Python's documentation": "builtin:python-docs",
         "tinyshakespeare": DATA / "tinyshakespeare" / "input.txt",
@@ -65,23 +60,26 @@ def tokenizers(folder: Path) -> list[str]:
     for label, each in settings.items():
         measured = [train(folder, path, **each).metrics[-1]["validation"]["bits_per_byte"] for path in texts.values()]
         rows.append([label, *(f"{bits:.3f}" for bits in measured)])
-    return [
-        "## Bits per byte by tokenizer and order",
-        "",
+    return Section(
+        "Models that count: bits per byte by tokenizer and order",
         "Modified Kneser-Ney, on the tenth of the documents that is kept aside: one measure for every tokenizer.",
-        "",
-        *table(["tokens, order", *texts], rows),
-    ]
+        ["tokens, order", *texts],
+        rows,
+    )
 
 
-def main() -> None:
-    lines = ["# Results of models that count", "", f"Made by `make results` on {time.strftime('%Y-%m-%d')}.", ""]
-    with tempfile.TemporaryDirectory() as name:
-        if (DATA / "ptb").exists():
-            lines += [*penn_treebank(Path(name)), ""]
-        lines += tokenizers(Path(name))
-    REPORT.write_text("\n".join(lines) + "\n")
-    print(REPORT.read_text())
+PARTS = {"penn-treebank": penn_treebank, "tokenizers": tokenizers}
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=__doc__)
+    parser.add_argument("--only", action="append", choices=list(PARTS), help="this part alone")
+    arguments = parser.parse_args(words)
+    for name in arguments.only or PARTS:
+        if name == "penn-treebank" and not (DATA / "ptb").exists():
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            publish(RESULTS, name, PARTS[name](Path(folder)), is_trial=False)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from chainrule.generation import sample as draw
 from chainrule.models import infinigram
 from chainrule.runs.folder import Run
 from chainrule.training.prepare import Tokenization
-from chainrule.training.train import DEFAULT_CORPUS, DEFAULT_MODEL, Request
+from chainrule.training.train import DEFAULT_CORPUS, Request
 from chainrule.training.train import train as train_request
 
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -67,14 +67,14 @@ def load(path: str | os.PathLike[str]) -> TrainedRun:
 def train(
     inputs: Inputs = DEFAULT_CORPUS,
     *,
-    model: str = DEFAULT_MODEL,
+    model: str | None = None,
     size: str | None = None,
     path: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     validation: Inputs = (),
     **settings: Any,
 ) -> TrainedRun:
-    """Train on text; any other setting of `chainrule train` goes by its name: order=3, tokenizer="bpe", seed=1."""
+    """Train on text; any other setting of `chainrule train` goes by its name: minutes=5, order=3, tokenizer="bpe"."""
     groups: list[Any] = [Reading(), Splitting(), Tokenization()]
     for i, group in enumerate(groups):
         own = {name: settings.pop(name) for name in fields(type(group)) if name in settings}
@@ -92,6 +92,13 @@ def train(
         overwrite=overwrite,
     )
     return TrainedRun(train_request(request).path)
+
+
+def resume(path: str | os.PathLike[str]) -> TrainedRun:
+    """Go on with a training that was interrupted, exactly where it stood."""
+    from chainrule.training.neural import resume as resume_training
+
+    return TrainedRun(resume_training(Path(path), {}).path)
 
 
 def _names(inputs: Inputs) -> list[str]:

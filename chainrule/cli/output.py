@@ -61,8 +61,9 @@ def _plain(value: str) -> Any:
 
 
 def describe_settings(settings: dict[str, Any]) -> str:
-    """'order 5, smoothing katz': without what does not apply."""
-    shown = {name: value for name, value in settings.items() if value not in ((), [])}
+    """'order 5, smoothing katz': without what is off or does not apply."""
+    shown = {name: value for name, value in settings.items() if value not in ((), [], None, False, 0)}
+    shown = {name: "on" if value is True else value for name, value in shown.items()}
     if shown.get("smoothing") != "add-k":
         shown.pop("k", None)
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

@@ -89,7 +89,12 @@ def command(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting of the model or of training.", rich_help_panel=ModelPanel),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting of the model or of training.",
+            rich_help_panel=ModelPanel,
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=ModelPanel)
@@ -177,7 +182,12 @@ def command(
 
 
 def _resume(
-    name: str, inputs: list[str] | None, model: str | None, size: str | None, settings: dict[str, Any], tensorboard: bool
+    name: str,
+    inputs: list[str] | None,
+    model: str | None,
+    size: str | None,
+    settings: dict[str, Any],
+    tensorboard: bool,
 ) -> Any:
     from chainrule.errors import UserError
     from chainrule.training.neural import resume
@@ -205,6 +215,7 @@ def _report(run: Any, as_json: bool) -> None:
         ("tokens", f"{train['tokens']:,} ({tokenizer['kind']}, vocabulary {tokenizer['vocabulary_size']:,})"),
         ("model", f"{run.architecture}: {output.describe_settings(config['model'])}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
+        *_describe_learning(metrics),
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
         ("run", str(run.path)),
@@ -214,6 +225,16 @@ def _report(run: Any, as_json: bool) -> None:
         output.say(f"mixture: {source['name']}: {source['weight']:.1%} of the text, {source['epochs']:.2f} epochs")
     output.print_notes(run.config["notes"])
     output.say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule show {run.path}")
+
+
+def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+    """Of a model that learned by gradient: how far it went."""
+    if "steps" not in metrics:
+        return []
+    epochs = ", ".join(f"{each:.2f}" for each in metrics["epochs"])
+    speed = f"{metrics['tokens_per_second']:,} tokens/s"
+    best = f"; the best weights are those of step {metrics['best_step']:,}" if metrics["best_step"] else ""
+    return [("learning", f"{metrics['steps']:,} steps, {epochs} epochs, {speed}{best}")]
 
 
 def describe_validation(measured: dict[str, Any] | None) -> str:

@@ -2,7 +2,7 @@
 
 The stream of a source is a ring. An epoch cuts it into segments from a random place on and goes through them in a
 random order; a segment is one window, or a chain of several that a recurrent model reads one after the other with
-its state kept. Of several sources each draws its share of the segments, by weight.
+its state kept. Of several sources each gives its share of the segments, by weight, evenly spread.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,6 @@ import numpy as np
 
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
-
-GOLDEN = 0x9E3779B97F4A7C15  # 2^64 / golden ratio: its multiples fill an interval evenly, whatever their number
 
 
 class Ring:
@@ -66,13 +64,11 @@ class Windows:
         chain: int = 1,
         seed: int = 0,
     ):
-        total = sum(weights)
         self.rings, self.seed, self.batch_size = list(rings), seed, batch_size
-        smallest = min(ring.size for ring in rings)
-        self.length = min(length, smallest)
-        self.chain = max(1, min(chain, smallest // self.length))
-        self._bounds = np.cumsum([weight / total for weight in weights])[:-1]
-        self._drawn: tuple[int, np.ndarray] = (0, np.zeros(len(self.rings), np.int64))
+        largest = max(ring.size for ring in rings)  # a small source goes round its ring; it shortens nobody's windows
+        self.length = min(length, largest)
+        self.chain = max(1, min(chain, largest // self.length))
+        self._shares = _nested_shares(weights)
 
     @property
     def tokens_per_step(self) -> int:
@@ -89,38 +85,32 @@ class Windows:
     def epochs(self, steps: int) -> list[float]:
         """How often each source has been gone through after so many steps."""
         turns, links = divmod(steps, self.chain)
-        drawn = self._counts(turns) * self.chain
-        if links:
-            drawn = drawn + (self._counts(turns + 1) - self._counts(turns)) * links
-        return [float(n) * self.length / ring.size for n, ring in zip(drawn, self.rings, strict=True)]
+        before, after = self._given(np.array([turns, turns + 1]) * self.batch_size)
+        windows = before * self.chain + (after - before) * links
+        return [float(n) * self.length / ring.size for n, ring in zip(windows, self.rings, strict=True)]
 
     def _segments(self, turn: int) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """(source, rows of the batch, numbers of their segments among all that source has drawn)."""
-        before = self._counts(turn)
-        sources = self._sources(turn * self.batch_size, (turn + 1) * self.batch_size)
+        """(source, rows of the batch, numbers of their segments among all that source gives)."""
+        given = self._given(turn * self.batch_size + np.arange(self.batch_size + 1))
         found = []
-        for source in np.unique(sources):
-            rows = np.flatnonzero(sources == source)
-            found.append((int(source), rows, before[source] + np.arange(len(rows))))
+        for source, numbers in enumerate(given.T):
+            rows = np.flatnonzero(np.diff(numbers))
+            if len(rows):
+                found.append((source, rows, numbers[rows]))
         return found
 
-    def _sources(self, first: int, last: int) -> np.ndarray:
-        """The source of the segments numbered first to last: evenly spread, not drawn by chance."""
-        fractions = (np.arange(first + 1, last + 1, dtype=np.uint64) * np.uint64(GOLDEN)).astype(np.float64) / 2.0**64
-        return np.searchsorted(self._bounds, fractions, side="right")
+    def _given(self, segments: np.ndarray) -> np.ndarray:
+        """Of the first so many segments, how many each source has given: (len(segments), sources).
 
-    def _counts(self, turn: int) -> np.ndarray:
-        """How many segments each source has given before this turn."""
-        known, counts = self._drawn
-        if turn < known:
-            known, counts = 0, np.zeros(len(self.rings), np.int64)
-        if len(self.rings) == 1:
-            return np.array([turn * self.batch_size])
-        for first in range(known * self.batch_size, turn * self.batch_size, 1 << 22):
-            last = min(first + (1 << 22), turn * self.batch_size)
-            counts = counts + np.bincount(self._sources(first, last), minlength=len(self.rings))
-        self._drawn = (turn, counts)
-        return counts
+        The largest source takes its share, rounded, the next one its share of what that leaves, and so on: whatever
+        the number of segments, no source is as much as one away from its weight.
+        """
+        given = np.empty((len(segments), len(self.rings)), np.int64)
+        left = segments
+        for source, share in self._shares:
+            given[:, source] = np.floor(left * share + 0.5)
+            left = left - given[:, source]
+        return given
 
     def _places(self, source: int, numbers: np.ndarray) -> np.ndarray:
         """Where in its ring each segment starts."""
@@ -134,7 +124,13 @@ class Windows:
         return places
 
 
-@lru_cache(maxsize=8)
+def _nested_shares(weights: Sequence[float]) -> list[tuple[int, float]]:
+    """(source, its share of what the sources before it leave), the largest first."""
+    order = sorted(range(len(weights)), key=lambda source: -weights[source])
+    return [(source, weights[source] / sum(weights[each] for each in order[at:])) for at, source in enumerate(order)]
+
+
+@lru_cache(maxsize=32)
 def _shuffle(seed: int, source: int, epoch: int, count: int, length: int) -> tuple[int, np.ndarray]:
     """Where an epoch begins to cut, and the order of its segments."""
     generator = np.random.Generator(np.random.Philox(key=[seed, source << 32 | epoch]))

@@ -55,7 +55,7 @@ class Attention(nn.Module):
         if cache is not None:
             key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
         mixed = self._attend(query, key, value, positions.bias)
-        return self.output(mixed.transpose(1, 2).reshape(batch, time, -1)), (key, value)
+        return self.output(mixed.transpose(1, 2).flatten(2)), (key, value)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         time, keys = query.shape[2], key.shape[2]
@@ -67,7 +67,7 @@ class Attention(nn.Module):
             key,
             value,
             attn_mask=mask,
-            is_causal=mask is None and time == keys and time > 1,
+            is_causal=mask is None and time > 1,
             dropout_p=self.dropout if self.training else 0.0,
             enable_gqa=self.num_key_value_heads < self.num_heads,
         )

@@ -33,9 +33,9 @@ def ngram_hashes(tokens: Tensor, recent: Tensor, largest: int, rows: int) -> lis
 class HashedNgrams(nn.Module):
     """The sum over n = 2 .. largest of the vectors of hashed n-grams; `rows`, a power of two, for each n."""
 
-    def __init__(self, largest: int, rows: int, width: int):
+    def __init__(self, largest: int, rows: int, width: int, dropout: float = 0.0):
         super().__init__()
-        self.largest, self.rows = largest, rows
+        self.largest, self.rows, self.dropout = largest, rows, dropout
         self.weight = nn.Parameter(torch.zeros((largest - 1) * rows, width))
 
     def start(self, batch_size: int) -> Tensor:
@@ -45,5 +45,5 @@ class HashedNgrams(nn.Module):
         """(batch, time) -> (batch, time, width), and the tokens to hand to the next call."""
         hashes = ngram_hashes(tokens, recent, self.largest, self.rows)
         places = torch.stack([each + n * self.rows for n, each in enumerate(hashes)], -1)  # (batch, time, orders)
-        vectors = F.embedding_bag(places.flatten(0, 1), self.weight, mode="sum", sparse=True).view(*tokens.shape, -1)
-        return vectors, torch.cat([recent, tokens], 1)[:, -(self.largest - 1) :]
+        vectors = F.embedding_bag(places.flatten(0, 1), self.weight, mode="sum", sparse=True)
+        return vectors.unflatten(0, tokens.shape), torch.cat([recent, tokens], 1)[:, -(self.largest - 1) :]

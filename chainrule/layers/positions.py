@@ -36,6 +36,7 @@ class LearnedPositions(nn.Module):
 
 
 @lru_cache(maxsize=32)
+@torch.inference_mode(False)  # what is kept must serve training too, whoever asked first
 def rotations(first: int, count: int, width: int, base: float, device: torch.device) -> tuple[Tensor, Tensor]:
     """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
     times = torch.arange(first, first + count, dtype=torch.float32, device=device)

@@ -17,7 +17,10 @@ from torch import Tensor, nn
 
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
+from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models.base import IGNORE, SCORED_AT_ONCE, Array, Batch, LanguageModel, Loss, State, check_ids
+
+LARGE_VOCABULARY = 1024
 
 
 class NeuralModel(nn.Module, LanguageModel):
@@ -51,13 +54,24 @@ class NeuralModel(nn.Module, LanguageModel):
     def loss(self, batch: Batch) -> Loss:
         return self.advance(batch, None)[0]
 
-    def advance(self, batch: Batch, state: State | None) -> tuple[Loss, State | None]:
+    def output_layer(self) -> tuple[Tensor, Tensor | None] | None:
+        """The matrix and the bias, if any, of `output`, where that is all of it: large vocabularies train faster so."""
+        return None
+
+    def advance(
+        self, batch: Batch, state: State | None, candidates: Candidates | None = None
+    ) -> tuple[Loss, State | None]:
         """The loss of a window that follows what `state` has read, and the state after it."""
         inputs, targets = torch.as_tensor(batch.inputs), torch.as_tensor(batch.targets)
         hidden, state = self.read(inputs.long(), state)
-        logits = self.output(hidden)
-        targets = targets.long()
-        total = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORE, reduction="sum")
+        hidden, targets = hidden.flatten(0, -2), targets.long().flatten()
+        layer = self.output_layer()
+        if layer is not None and candidates is not None:
+            total = sampled_cross_entropy(hidden, targets, *layer, candidates)
+        elif layer is not None and self.vocabulary_size >= LARGE_VOCABULARY and torch.is_grad_enabled():
+            total = linear_cross_entropy(hidden, targets, *layer)
+        else:
+            total = F.cross_entropy(self.output(hidden), targets, ignore_index=IGNORE, reduction="sum")
         return Loss(total, int((targets != IGNORE).sum())), state
 
     def _check(self, tokens: Array) -> Tensor:

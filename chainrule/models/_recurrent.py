@@ -1,7 +1,7 @@
 """What the recurrent language models share: words are embedded, a stack of cells reads them, softmax(W h + b) predicts.
 
-They differ in the cell. Embeddings start normal, of deviation 0.5 and no longer than 8: large enough that the gates hear
-them, small enough that tied predictions begin near to uniform (±0.1, as in many papers, learns far slower).
+They differ in the cell. Embeddings start normal, of deviation 0.5 and about 8 long at most: large enough that the gates
+hear them, small enough that tied predictions begin near to uniform. (±0.1, as in many papers, learned far slower.)
 """
 
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ class RecurrentConfig:
     width: int = 200
     num_layers: int = 2
     embedding_width: int | None = None  # None: as wide as the layers
+    input_scale: float = 1.0  # what embeddings are multiplied by on their way in; tied ones start so much smaller
     tied: bool = True  # whether the embeddings are also the output weights: softmax over e(w) · h
     residual: bool = False  # whether each layer after the first adds to what it reads
     input_dropout: float = 0.0  # on the embedded words
@@ -32,6 +33,8 @@ class RecurrentConfig:
         for name in ("width", "num_layers", "embedding_width"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not self.input_scale > 0:
+            raise UserError(f"input_scale must be above zero, got {self.input_scale}")
         for name in ("input_dropout", "dropout", "recurrent_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 0 and below 1, got {getattr(self, name)}")
@@ -63,7 +66,7 @@ class RecurrentModel(NeuralModel):
         )
         self.unembedding = None if config.tied else nn.Parameter(torch.empty(vocabulary_size, config.width))
         self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
-        nn.init.normal_(self.embedding.weight, std=min(0.5, 8 * embedding_width**-0.5))
+        nn.init.normal_(self.embedding.weight, std=min(0.5, 8 * embedding_width**-0.5) / config.input_scale)
         if self.unembedding is not None:
             nn.init.normal_(self.unembedding, std=config.width**-0.5)
 
@@ -79,8 +82,12 @@ class RecurrentModel(NeuralModel):
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         embedded = self.embedding(tokens.t())  # (time, batch, embedding width): the order that the cells read in
+        if self.config.input_scale != 1:
+            embedded = embedded * self.config.input_scale
         return self.recurrent(embedded.transpose(0, 1), state)
 
+    def output_layer(self) -> tuple[Tensor, Tensor]:
+        return self.embedding.weight if self.unembedding is None else self.unembedding, self.output_bias
+
     def output(self, hidden: Tensor) -> Tensor:
-        weight = self.embedding.weight if self.unembedding is None else self.unembedding
-        return F.linear(hidden, weight, self.output_bias)
+        return F.linear(hidden, *self.output_layer())

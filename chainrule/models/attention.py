@@ -72,7 +72,6 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 class Model(NeuralModel):
     """Its state is the keys and values of the words read so far: (batch, heads, time, head_width) each."""
 
-
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length

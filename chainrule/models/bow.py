@@ -42,7 +42,6 @@ DEFAULT_TOKENIZER = "bpe"
 class Model(NeuralModel):
     """Its state is the sum of the vectors read so far and how many they are."""
 
-
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length

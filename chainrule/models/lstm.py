@@ -4,6 +4,7 @@ Sizes as in Zaremba et al. 2014, who also drop out 0.5 (medium) and 0.65 (large)
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from chainrule.layers.cells import LSTM
 from chainrule.models._recurrent import RecurrentConfig, RecurrentModel
@@ -27,3 +28,25 @@ DEFAULT_TOKENIZER = "bpe"
 class Model(RecurrentModel):
     def make_cell(self, input_width: int, width: int, recurrent_dropout: float) -> LSTM:
         return LSTM(input_width, width, recurrent_dropout)
+
+
+# What so many seconds on two cores of a laptop train best, as measured on a million words (docs/log.md).
+LADDER = (
+    # seconds, settings of the model, settings of training
+    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"learning_rate": 0.006}),
+    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"learning_rate": 0.005}),
+    (450, {"width": 256, "input_dropout": 0.25, "dropout": 0.4}, {"learning_rate": 0.005}),
+    (1350, {"width": 400, "input_dropout": 0.35, "dropout": 0.5, "recurrent_dropout": 0.2}, {"learning_rate": 0.004}),
+)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+    """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
+    _, shape, changes = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    config = Config(num_layers=1, input_scale=6.0, **shape)
+    recipe = {
+        "sampled_softmax": 0.9 if vocabulary_size > 4096 else 0.0,
+        "clip": 1.0,
+        **changes,
+    }
+    return config, recipe, [f"one layer of width {config.width}: best for about {seconds:,.0f} seconds on such a text"]

@@ -47,7 +47,6 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 class Model(NeuralModel):
     """Its state is the order - 2 words before the one it reads next; `none` stands where there is no word yet."""
 
-
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.memory = config.order - 1

@@ -3,6 +3,7 @@
 x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x)); logits = W norm(x).
 """
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -55,7 +56,9 @@ class Config:
     initialisation: str = "zero"  # of the projections into the residual stream; normal: as GPT-2
     ngram_order: int = 0  # hashed embeddings of 2-grams up to this; 0: none
     ngram_rows: int = 4096  # for each order; a power of two
+    ngram_dropout: float = 0.0
     embedding_norm: bool = False
+    output_bias: bool = False  # starts as the log of each word's frequency
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -75,8 +78,9 @@ class Config:
             raise UserError(f"rotary positions need an even head width, got {self.width_of_head}")
         if self.is_concatenated and self.tied:
             raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout must be from 0 to below 1, got {self.dropout}")
+        for name in ("dropout", "ngram_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
         if self.ngram_order and (self.ngram_order < 2 or self.ngram_rows & (self.ngram_rows - 1)):
             raise UserError("ngram_order must be 0 or at least 2, and ngram_rows a power of two")
 
@@ -132,7 +136,7 @@ class Model(NeuralModel):
         token_width = config.width - config.width_of_positions if config.is_concatenated else config.width
         self.embedding = nn.Embedding(vocabulary_size, token_width)
         if config.ngram_order:
-            self.ngrams = HashedNgrams(config.ngram_order, config.ngram_rows, token_width)
+            self.ngrams = HashedNgrams(config.ngram_order, config.ngram_rows, token_width, config.ngram_dropout)
         if config.positions == "learned":
             self.positions = positions.LearnedPositions(config.context_length, config.width_of_positions)
         if config.positions in positions.BY_DISTANCE:
@@ -142,6 +146,8 @@ class Model(NeuralModel):
         self.norm = self._norm() if config.norm_placement == "pre" else nn.Identity()
         if not config.tied:
             self.unembedding = nn.Linear(config.width, vocabulary_size, bias=False)
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
         self._initialise()
 
     def _norm(self) -> nn.Module:
@@ -173,7 +179,9 @@ class Model(NeuralModel):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
         nn.init.normal_(self.embedding.weight, std=0.02 if is_normal or self.config.tied else 1.0)
-        for block in self.blocks:
+        for block in self.modules():
+            if not isinstance(block, Block):
+                continue
             for projection in (block.attention.output, block.feedforward.output):
                 if is_normal:
                     nn.init.normal_(projection.weight, std=0.02 / (2 * self.config.num_layers) ** 0.5)
@@ -234,43 +242,71 @@ class Model(NeuralModel):
             return Positions(bias=self.distance_bias(first, time, device))
         return Positions()
 
+    def output_layer(self) -> tuple[Tensor, Tensor | None] | None:
+        return None if self.config.logit_cap else self._output_layer()
+
+    def _output_layer(self) -> tuple[Tensor, Tensor | None]:
+        weight = self.embedding.weight if self.config.tied else self.unembedding.weight
+        return weight, self.output_bias if self.config.output_bias else None
+
     def output(self, hidden: Tensor) -> Tensor:
-        logits = F.linear(hidden, self.embedding.weight if self.config.tied else self.unembedding.weight)
+        logits = F.linear(hidden, *self._output_layer())
         cap = self.config.logit_cap
         return cap * torch.tanh(logits / cap) if cap else logits
 
 
-# Sizes by what a budget can train, in seconds on two cores of a laptop: (from, width, layers, heads, context, batch).
+# What so many seconds on two cores of a laptop train best, as measured on a megabyte of text (docs/log.md).
 LADDER = (
-    (0, 64, 3, 2, 64, 16),
-    (100, 128, 4, 4, 128, 16),
-    (400, 192, 5, 6, 192, 16),
-    (1800, 256, 6, 8, 256, 16),
+    # seconds, settings of the model, settings of training
+    (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
+    (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
+    (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
+    (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
+    (
+        300,
+        {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
+        {"batch_size": 16},
+    ),
+    (
+        1200,
+        {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
+        {"batch_size": 16},
+    ),
 )
+WIDTH_OF_HEAD = 32
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
     """The fast profile at a size that suits the time and the text, with the settings of training that go with it."""
-    _, width, layers, heads, context, batch = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    _, shape, changes = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    order = 6 if vocabulary_size <= 512 else 4 if vocabulary_size <= 8192 else 3
+    rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
+    is_large = vocabulary_size > 4096
     config = FAST(
-        width=width,
-        num_layers=layers,
-        num_heads=heads,
-        context_length=context,
-        ngram_order=6,
-        ngram_rows=1 << 14,
+        **shape,
+        num_heads=shape["width"] // WIDTH_OF_HEAD,
+        ngram_order=order,
+        ngram_rows=rows,
         embedding_norm=True,
         qk_norm=True,
         rotary_base=1000.0,
+        output_bias=is_large,
     )
     recipe = {
-        "window": context,
-        "batch_size": batch,
-        "matrix_learning_rate": 0.03,
+        "window": config.context_length,
+        "matrix_learning_rate": 0.02,
         "learning_rate": 0.015,
-        "table_learning_rate": 0.1,
+        "table_learning_rate": 0.2,
         "muon_rounds": 3,
+        "schedule": "trapezoidal",
+        "cooldown": 0.9,
         "clip": 0.0,
+        "sampled_softmax": 0.8 if is_large else 0.0,
+        **changes,
     }
-    why = [f"{layers} layers of width {width}, context {context}: what {seconds / 60:g} minutes can train"]
+    layers = f"{config.num_layers} layer{'s' if config.num_layers > 1 else ''}"
+    why = [
+        f"{layers} of width {config.width}, context {config.context_length}, embeddings of up to {order} tokens: "
+        f"best for about {seconds:,.0f} seconds on such a text"
+    ]
     return config, recipe, why

@@ -1,7 +1,7 @@
 """Training checkpoints: all that is needed to go on exactly where a killed training stood.
 
-One safetensors file a checkpoint, then a small JSON file with its hash. Both are written under another name, synced
-and renamed, the JSON last: a checkpoint without it, or that does not match it, was torn and is never picked.
+One safetensors file a checkpoint, then its seal, a small JSON file with its size and hash. Both are written under
+another name, synced and renamed, the seal last: a checkpoint that does not match its seal was torn and is never picked.
 """
 
 import errno
@@ -18,9 +18,8 @@ from torch import Tensor
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.runs.folder import hash_file
-from chainrule.runs.making import sync
+from chainrule.runs.making import CHECKPOINTS, sync
 
-FOLDER = "checkpoints"
 KEPT = 2  # the newest, and one before it should the newest be damaged
 
 
@@ -34,69 +33,82 @@ class Checkpoints:
     """Those of one training, in its folder."""
 
     def __init__(self, folder: Path):
-        self.folder = folder / FOLDER
+        self.folder = folder / CHECKPOINTS
         self.notes: list[str] = []
+        self._torn: set[int] = set()
 
     def steps(self) -> list[int]:
-        return sorted(int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdigit())
+        """Of those that were finished and have not been found torn."""
+        return sorted(_steps(self.folder, "json") - self._torn)
 
     def save(self, checkpoint: Checkpoint) -> None:
         step = int(checkpoint.facts["step"])
-        arrays = {name: _to_numpy(tensor) for name, tensor in checkpoint.tensors.items()}
-        target, facts = self._paths(step)
         try:
             self.folder.mkdir(exist_ok=True)
-            temporary = target.with_suffix(".tmp")
-            save_arrays(temporary, arrays)
-            entry = {"facts": checkpoint.facts, "bytes": temporary.stat().st_size, "sha256": hash_file(temporary)}
-            _write(facts.with_suffix(".json.tmp"), json.dumps(entry))
-            temporary.replace(target)
-            facts.with_suffix(".json.tmp").replace(facts)
-            sync(self.folder)
+            self._write(step, checkpoint)
         except OSError as error:
             for leftover in self.folder.glob("*.tmp"):
                 leftover.unlink(missing_ok=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                kept = self.steps()
-                remains = f"the checkpoint of step {kept[-1]} is whole" if kept else "there is no earlier checkpoint"
-                raise UserError(
-                    f"the disk is full: the checkpoint of step {step} could not be written to '{self.folder}'; "
-                    f"{remains}: free some space and continue with --resume"
-                ) from None
+                raise UserError(self._disk_is_full(step)) from None
             raise
-        self._remove_old()
+        self._torn.discard(step)
+        self._remove_all_but([each for each in self.steps() if each <= step][-KEPT:])
+
+    def _write(self, step: int, checkpoint: Checkpoint) -> None:
+        target, seal = self._paths(step)
+        new_target, new_seal = target.with_suffix(".tmp"), seal.with_suffix(".json.tmp")
+        arrays = {name: _to_numpy(tensor) for name, tensor in checkpoint.tensors.items()}
+        save_arrays(new_target, arrays, {"facts": json.dumps(checkpoint.facts)})
+        with open(new_seal, "w", encoding="utf-8") as file:
+            json.dump({"bytes": new_target.stat().st_size, "sha256": hash_file(new_target)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new_target.replace(target)
+        new_seal.replace(seal)
+        sync(self.folder)
 
     def load(self) -> Checkpoint | None:
         """The newest one that is whole."""
-        for step in reversed(self.steps()):
-            target, facts = self._paths(step)
+        for step in sorted(_steps(self.folder, "json") | _steps(self.folder, "safetensors"), reverse=True):
             try:
-                entry = json.loads(facts.read_text(encoding="utf-8"))
-                if target.stat().st_size != entry["bytes"] or hash_file(target) != entry["sha256"]:
-                    raise ValueError
-                arrays, _ = load_arrays(target)
-                tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
-                return Checkpoint(tensors, dict(entry["facts"]))
+                return self._read(step)
             except (OSError, ValueError, KeyError, TypeError, UserError):
+                self._torn.add(step)
                 self.notes.append(f"the checkpoint of step {step} is torn or changed and was passed over")
         return None
+
+    def _read(self, step: int) -> Checkpoint:
+        target, seal = self._paths(step)
+        sealed = json.loads(seal.read_text(encoding="utf-8"))
+        if target.stat().st_size != sealed["bytes"] or hash_file(target) != sealed["sha256"]:
+            raise ValueError
+        arrays, metadata = load_arrays(target)
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}  # copies, aligned as torch's own
+        return Checkpoint(tensors, json.loads(metadata["facts"]))
 
     def _paths(self, step: int) -> tuple[Path, Path]:
         return self.folder / f"{step:09d}.safetensors", self.folder / f"{step:09d}.json"
 
-    def _remove_old(self) -> None:
-        for step in self.steps()[:-KEPT]:
-            for path in reversed(self._paths(step)):
+    def _remove_all_but(self, kept: list[int]) -> None:
+        """Older ones, torn ones, and what killed writers left; seals first, so that none outlives its checkpoint."""
+        wanted = {path for step in kept for path in self._paths(step)}
+        for path in sorted(self.folder.iterdir(), key=lambda path: path.suffix != ".json"):
+            if path not in wanted:
                 path.unlink(missing_ok=True)
+
+    def _disk_is_full(self, step: int) -> str:
+        kept = self.steps()
+        where = f"the disk is full: the checkpoint of step {step} could not be written to '{self.folder}'"
+        if not kept:
+            return f"{where}, and there is no earlier one; free some space"
+        return f"{where}, but that of step {kept[-1]} is whole; free some space"
+
+
+def _steps(folder: Path, ending: str) -> set[int]:
+    return {int(path.stem) for path in folder.glob(f"*.{ending}") if path.stem.isdigit()}
 
 
 def _to_numpy(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().cpu().numpy()
     return array
-
-
-def _write(path: Path, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

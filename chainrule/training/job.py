@@ -1,4 +1,4 @@
-"""A training by gradient, as it is written down before it starts: all that going on with it needs, and may not change."""
+"""A training by gradient, as it is written down before it starts: all that going on needs, and what may not change."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -9,6 +9,7 @@ from chainrule import lookup
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.runs.folder import RESUMABLE, hash_file
+from chainrule.runs.making import sync
 from chainrule.training.recipe import Recipe
 
 
@@ -20,14 +21,18 @@ class Job:
     data: dict[str, Any]  # as config.json of the run will say
     notes: list[str]
     started_at: float
+    overwrite: bool  # whether the run replaces an older one of its name
     first_shards: list[int]  # where each source of a mixture begins among the shards
     weights: list[float]
     files: list[dict[str, Any]]  # what was read: path, bytes, sha256
-    tokens: str  # the hash of the index of the token shards
+    tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen, and for what reason
 
     def write(self, folder: Path) -> None:
-        (folder / RESUMABLE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        new = folder / f"{RESUMABLE}.tmp"
+        new.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        sync(new)
+        new.replace(folder / RESUMABLE)
 
     @classmethod
     def read(cls, folder: Path) -> "Job":
@@ -58,7 +63,7 @@ class Job:
             theirs = essence.get(name)
             if theirs == value:
                 continue
-            if isinstance(value, dict) and isinstance(theirs, dict):
+            if name != "tokens" and isinstance(value, dict) and isinstance(theirs, dict):
                 name = next(key for key in value | theirs if value.get(key) != theirs.get(key))
                 value, theirs = value.get(name), theirs.get(name)
             raise UserError(
@@ -68,8 +73,10 @@ class Job:
 
     def check_unchanged(self, folder: Path) -> None:
         """The tokens must be those that training began with, and the user's files should be."""
-        if hash_file(folder / "tokens" / "index.json") != self.tokens:
-            raise UserError(f"'{folder / 'tokens'}' has changed since training began; train again with --overwrite")
+        found = hash_tokens(folder)
+        for name in sorted(found.keys() | self.tokens.keys()):
+            if found.get(name) != self.tokens.get(name):
+                raise UserError(f"'{folder / name}' has changed since training began; train again with --overwrite")
         for file in self.files:
             path = Path(file["path"])
             if path.is_file() and (path.stat().st_size != file["bytes"] or hash_file(path) != file["sha256"]):
@@ -81,13 +88,28 @@ class Job:
         """What is asked for on going on must be what was asked for at first."""
         known = {"model": self.architecture, **self.recipe, **self.model}
         for name, value in asked.items():
-            if name in known and str(known[name]) != str(value):
+            if name in known and not _is_same(known[name], value):
                 raise UserError(
                     f"{name} is {known[name]} in the unfinished training, but {value} was asked for; "
                     "leave it out to go on, or train anew with --as"
                 )
             if name not in known:
-                raise UserError(f"'{name}' cannot be given with --resume, which goes on with the settings it began with")
+                raise UserError(
+                    f"'{name}' cannot be given with --resume, which goes on with the settings it began with"
+                )
+
+
+def _is_same(known: Any, asked: Any) -> bool:
+    try:
+        return str(known) == str(asked) or float(known) == float(asked)
+    except (TypeError, ValueError):
+        return False
+
+
+def hash_tokens(folder: Path) -> dict[str, str]:
+    """{'tokens/train-00000.bin': sha256, ...} of what training reads in its folder."""
+    read = [folder / "tokenizer.json", folder / "tokens" / "index.json", *sorted((folder / "tokens").glob("*.bin"))]
+    return {path.relative_to(folder).as_posix(): hash_file(path) for path in read if path.is_file()}
 
 
 def describe_files(paths: list[str]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from chainrule.data.shards import TokenShards
 from chainrule.data.windows import Ring, Window, Windows
@@ -55,9 +56,14 @@ def make_budget(recipe: Recipe, windows: Windows, deadline_seconds: float | None
     return Budget(steps=max(1, round(tokens / windows.tokens_per_step)))
 
 
-def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int) -> NeuralModel:
+def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int, counts: np.ndarray) -> NeuralModel:
+    """With random weights; an output bias starts as what is known without any training, how frequent words are."""
     torch.manual_seed(seed)
     model: NeuralModel = module.Model(config, tokenizer.vocabulary_size, tokenizer.eos)
+    bias = getattr(model, "output_bias", None)
+    if isinstance(bias, nn.Parameter):
+        frequencies = torch.from_numpy(counts).float() + 1
+        bias.data.copy_((frequencies / frequencies.sum()).log())
     return model
 
 
@@ -70,8 +76,9 @@ def learn(
 ) -> Learned:
     """Train in this run folder, from its newest checkpoint where there is one."""
     module, config, recipe = job.build()
-    model = build_model(module, config, tokenizer, recipe.seed)
     shards, held_out = TokenShards(folder / "tokens", "train"), TokenShards(folder / "tokens", "validation")
+    counts = _counts(shards, tokenizer)
+    model = build_model(module, config, tokenizer, recipe.seed, counts)
     windows = make_windows(job, recipe, shards)
     checkpoints, journal = Checkpoints(folder), Journal(folder / "metrics.jsonl")
     newest = checkpoints.load()
@@ -86,6 +93,7 @@ def learn(
         budget,
         _validation(held_out, recipe),
         held_out.part.text_bytes / max(held_out.part.tokens, 1) if tokenizer.is_lossless else None,
+        counts=counts,
         describe_batch=lambda window: _describe(window, tokenizer),
         sample=_sampler(model, tokenizer, budget),
         facts={"job": job.essence, "budget_seconds": budget.seconds},
@@ -107,8 +115,8 @@ def learn(
                 "chosen": job.why,
             }
         )
-        for note in checkpoints.notes:
-            watcher.message(f"note: {note}")
+        for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
+            watcher.message(line)
         trainer.run()
         view.end({})
     position = trainer.position
@@ -121,6 +129,13 @@ def _validation(held_out: TokenShards, recipe: Recipe) -> np.ndarray | None:
     if not held_out.part.documents:
         return None
     return held_out.tokens(0)[: recipe.evaluation_tokens]
+
+
+def _counts(shards: TokenShards, tokenizer: Tokenizer) -> np.ndarray:
+    counts = np.zeros(tokenizer.vocabulary_size, np.int64)
+    for shard in range(len(shards)):
+        counts += np.bincount(shards.tokens(shard), minlength=len(counts))
+    return counts
 
 
 def _describe(window: Window, tokenizer: Tokenizer) -> str:

@@ -1,7 +1,5 @@
 """The training loop: read a batch, follow the gradient, now and then measure and store; the same for every model."""
 
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,17 +12,19 @@ from torch import Tensor, nn
 
 from chainrule.data.windows import Window, Windows
 from chainrule.errors import Stopped, UserError
+from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import IGNORE, Batch, State, select_rows
-from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
+from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.interrupt import Request, stop_requests
+from chainrule.training.memory import memory_bytes
 from chainrule.training.nest import flatten, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.recipe import Recipe
 from chainrule.training.watch import Watcher
 
-SECONDS_BETWEEN_CHECKPOINTS = 60.0
+SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
 SECONDS_BETWEEN_RECORDS = 1.0
 MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
 
@@ -68,6 +68,7 @@ class Journey:
     budget: Budget
     validation: np.ndarray | None = None  # a stream to choose the best weights by
     bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
+    counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
     describe_batch: Callable[[Window], str] = lambda window: "a batch"
     sample: Callable[[], str] | None = None
     clock: Callable[[], float] = time.perf_counter
@@ -86,6 +87,9 @@ class Trainer:
         self.state: State | None = None  # of a recurrent model, between windows
         self.average = _copy(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
+        self.sampler = None
+        if recipe.sampled_softmax and journey.counts is not None:
+            self.sampler = Sampler(torch.from_numpy(journey.counts))
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = torch.compile(model.advance, dynamic=False) if recipe.compile else model.advance
         self._records = _Records()
@@ -102,13 +106,16 @@ class Trainer:
                 self._record()
                 has_evaluated = self._evaluate_if_due()
                 self.position.seconds = self.journey.clock() - began
-                is_time = self.position.seconds - saved_at > SECONDS_BETWEEN_CHECKPOINTS
-                if self.checkpoints and (has_evaluated and self.position.seconds - saved_at > 5 or is_time):
+                if self.checkpoints and self._is_worth_storing(self.position.seconds - saved_at, has_evaluated):
                     self.save()
                     saved_at = self.position.seconds
                 self._stop_if_asked(request)
             self._finish()
         return self.model
+
+    def _is_worth_storing(self, seconds: float, has_evaluated: bool) -> bool:
+        limit = self.recipe.checkpoint_seconds
+        return seconds > (min(limit, SECONDS_BEFORE_AN_EVALUATION_IS_STORED) if has_evaluated else limit)
 
     def _stop_if_asked(self, request: Request) -> None:
         if request.signal is None:
@@ -121,10 +128,11 @@ class Trainer:
         position, recipe = self.position, self.recipe
         window = self.journey.windows.window(position.step)
         torch.manual_seed(recipe.seed * MIX + position.step)  # so that dropout, too, depends on the step alone
-        nats, tokens = self._gradient(window)
+        progress = self.journey.budget.progress(position.step, position.seconds)
+        is_sampled = self.sampler is not None and progress < recipe.sampled_softmax
+        nats, tokens = self._gradient(window, self.sampler.draw() if self.sampler and is_sampled else None)
         norm = clip_by_global_norm(self._parameters, recipe.clip)
         self._refuse_nonsense(window, nats, norm)
-        progress = self.journey.budget.progress(position.step, position.seconds)
         factor = self.schedule.factor(progress)
         self.optimizer.step(factor)
         if self.average is not None:
@@ -134,7 +142,7 @@ class Trainer:
         self._records.add(nats, tokens, norm, norm > recipe.clip > 0, self.optimizer.peak * factor)
         self._count_epoch(nats, tokens)
 
-    def _gradient(self, window: Window) -> tuple[float, int]:
+    def _gradient(self, window: Window, candidates: Candidates | None) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch, a micro-batch at a time."""
         inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
         count = int((window.targets != IGNORE).sum())
@@ -146,7 +154,7 @@ class Trainer:
             if not len(rows):
                 continue
             state = select_rows(self.state, rows) if self.model.carries_state else None
-            loss, state = self._advance(Batch(inputs[rows], targets[rows]), state)
+            loss, state = self._advance(Batch(inputs[rows], targets[rows]), state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
             states.append(state)
@@ -163,7 +171,7 @@ class Trainer:
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
         raise UserError(
             f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}), so training stopped before "
-            f"that update; {last}. Lower learning_rate, or look at that text"
+            f"that update; {last}. Look at that text, or train anew with a lower learning_rate"
         )
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
@@ -239,8 +247,8 @@ class Trainer:
     def _finish(self) -> None:
         with torch.no_grad():
             chosen = self.best if self.best is not None else self.average
-            for name, parameter in self._named().items() if chosen else ():
-                parameter.copy_(chosen[name])
+            for name, parameter in self._named().items() if chosen is not None else ():
+                parameter.copy_(chosen[name])  # type: ignore[index]
         self.model.eval()
 
     def _named(self) -> dict[str, nn.Parameter]:
@@ -265,7 +273,7 @@ class Trainer:
         self.model.load_state_dict(parts["model"])
         self.optimizer.load(parts.get("optimizer", {}))
         if self.average is not None:
-            self.average = parts["average"]
+            self.average = {name: parts["average"][name] for name in self.average}  # in the order of the parameters
         self.best = parts.get("best")
         if self.model.carries_state and "state" in parts:
             self.state = unflatten(self.model.start(self.recipe.batch_size), parts["state"])
@@ -342,9 +350,3 @@ def _join(states: list[State]) -> State:
     if first is None:
         return None
     return torch.cat(states).detach() if len(states) > 1 else first.detach()
-
-
-def memory_bytes() -> int:
-    """The most this process has held."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

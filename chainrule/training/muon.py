@@ -19,6 +19,8 @@ POLYNOMIALS = (
     (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
     (3.3184196573706015, -2.488488024314874, 0.51004894012372),
     (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+    (1.891301407787398, -1.2679958271945868, 0.37680408948524835),
+    (1.875, -1.25, 0.375),
 )
 
 
@@ -60,9 +62,7 @@ class Muon(torch.optim.Optimizer):
                     state["momentum"] = torch.zeros_like(parameter)
                 momentum = state["momentum"].lerp_(parameter.grad, 1 - group["momentum"])
                 update = parameter.grad.lerp(momentum, group["momentum"])  # Nesterov's look ahead
-                for part, change in zip(
-                    parameter.chunk(group["parts"]), update.chunk(group["parts"]), strict=True
-                ):
+                for part, change in zip(parameter.chunk(group["parts"]), update.chunk(group["parts"]), strict=True):
                     alike[part.shape].append((part, change))
             for (rows, columns), pairs in alike.items():
                 changes = orthogonalise(torch.stack([change for _, change in pairs]), group["rounds"])

@@ -1,6 +1,5 @@
 """A training by gradient from its request to its run folder, begun or resumed."""
 
-import shutil
 import time
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -10,15 +9,16 @@ from chainrule.config import override
 from chainrule.data.shards import TokenShards
 from chainrule.errors import Stopped, UserError
 from chainrule.evaluation.stream import evaluate_shards
-from chainrule.runs.folder import HOME, RESUMABLE, Run, hash_file, unfinished
+from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
 from chainrule.runs.making import new_run
 from chainrule.runs.write import write_run
 from chainrule.text.base import Tokenizer
-from chainrule.training.budget import Choice, choose
-from chainrule.training.checkpoint import FOLDER
+from chainrule.training.budget import Choice, Text, allot, choose
+from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
-from chainrule.training.job import Job, describe_files
+from chainrule.training.job import Job, describe_files, hash_tokens
 from chainrule.training.learn import learn
+from chainrule.training.memory import keep_freed_memory
 from chainrule.training.prepare import Prepared, TextSource
 from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.report import write_report
@@ -37,6 +37,7 @@ def begin(
     folder: Path,
     path: Path,
 ) -> None:
+    keep_freed_memory()
     choice = make_choice(request, module, prepared, folder)
     prepared.tokenizer.save(folder / "tokenizer.json")
     mixture = prepared.mixture
@@ -47,10 +48,11 @@ def begin(
         data=data,
         notes=prepared.notes,
         started_at=request.started_at,
+        overwrite=request.overwrite,
         first_shards=list(prepared.first_shards),
         weights=[each.weight for each in mixture.sources] if mixture else [1.0],
         files=describe_files([each.path for corpus in source.corpora for each in corpus.files]),
-        tokens=hash_file(folder / "tokens" / "index.json"),
+        tokens=hash_tokens(folder),
         why=choice.why,
     )
     job.write(folder)
@@ -63,12 +65,14 @@ def make_choice(request: Request, module: Any, prepared: Prepared, folder: Path)
     asked.setdefault("seed", request.splitting.seed)
     if not any(name in asked for name in BUDGETS):
         asked["minutes"] = DEFAULT_MINUTES
-    size, config = resolve_model(request, module, RECIPE_FIELDS)
-    is_sized = request.size is not None or request.config is not None
-    is_sized = is_sized or any(key not in RECIPE_FIELDS for key in request.settings)
+    _, config = resolve_model(request, module, RECIPE_FIELDS)
+    is_sized = request.size is not None or request.config is not None or not request.settings.keys() <= RECIPE_FIELDS
     recipe = override(default_recipe(model_name(request), config), asked, "the settings of training")
+    if recipe.minutes is None:
+        return Choice(config, recipe, [])
     shards = TokenShards(folder / "tokens", "train")
-    return choose(model_name(request), module, config, recipe, asked, is_sized, size, shards, prepared, request.started_at)
+    text = Text(shards, prepared.parts["validation"].tokens, prepared.tokenizer)
+    return allot(choose(module, config, recipe, asked, is_sized, text), module, text, request.started_at)
 
 
 def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -> Run:
@@ -76,7 +80,9 @@ def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -
     path = Path(name)
     if not unfinished(path).exists() and unfinished(HOME / path).exists():
         path = HOME / path
-    with new_run(path, resume=True) as folder:
+    can_resume = (unfinished(path) / RESUMABLE).is_file()
+    with new_run(path, overwrite=can_resume and Job.read(unfinished(path)).overwrite, resume=True) as folder:
+        keep_freed_memory()
         job = Job.read(folder)
         job.check_settings(asked)
         job.check_unchanged(folder)
@@ -85,15 +91,25 @@ def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -
 
 
 def finish(folder: Path, path: Path, job: Job, choice: Choice | None, tensorboard: bool) -> None:
-    """Train, then turn the unfinished folder into a run."""
+    """Train, then fill the folder of the run; what stops before that says how to go on."""
+    again = f"go on with: chainrule train --resume {path}"
+    try:
+        _train_and_write(folder, path, job, choice, tensorboard)
+    except Stopped as stop:
+        raise Stopped(f"{stop}; {again}", stop.exit_code) from None
+    except KeyboardInterrupt:  # outside the loop, which would have noted it and finished its step
+        raise Stopped(f"interrupted; {again}", 130) from None
+    except UserError as error:
+        if Checkpoints(folder).steps():
+            raise UserError(f"{error}; then {again}") from None
+        (folder / RESUMABLE).unlink()  # there is nothing to go on with
+        raise
+
+
+def _train_and_write(folder: Path, path: Path, job: Job, choice: Choice | None, tensorboard: bool) -> None:
     watchers = _tensorboard(folder) if tensorboard else ()
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    try:
-        learned = learn(folder, job, tokenizer, choice.seconds_left if choice else None, watchers)
-    except Stopped as stop:
-        raise Stopped(f"{stop}; go on with: chainrule train --resume {path}", stop.exit_code) from None
-    except UserError as error:
-        raise UserError(f"{error} (what is stored can be gone on with: chainrule train --resume {path})") from None
+    learned = learn(folder, job, tokenizer, choice.seconds_left if choice else None, watchers)
     trained_at = time.time()
     validation = evaluate_shards(learned.model, tokenizer, TokenShards(folder / "tokens", "validation"))
     metrics = {
@@ -115,12 +131,6 @@ def finish(folder: Path, path: Path, job: Job, choice: Choice | None, tensorboar
         folder, path.name, job.architecture, learned.model, tokenizer, data, notes, metrics, job.started_at,
         training={"recipe": job.recipe, "why": job.why},
     )  # fmt: skip
-    _remove_scaffolding(folder)
-
-
-def _remove_scaffolding(folder: Path) -> None:
-    shutil.rmtree(folder / FOLDER, ignore_errors=True)
-    (folder / RESUMABLE).unlink()
 
 
 def _tensorboard(folder: Path) -> tuple[Watcher, ...]:

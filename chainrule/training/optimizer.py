@@ -23,7 +23,7 @@ class Optimizer:
     """torch's optimizers, each with a share of the parameters, as one: a rate factor, and a state of named tensors."""
 
     def __init__(self, model: nn.Module, recipe: Recipe):
-        self._names = {parameter: name for name, parameter in model.named_parameters()}
+        self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self._parts = _build(model, recipe)
         self._rates = [[group["lr"] for group in part.param_groups] for part in self._parts]
 
@@ -71,12 +71,10 @@ def _build(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
 
 
 def _build_dense(model: nn.Module, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    everything = [each for _, each in named]
     if recipe.optimizer == "sgd":
-        return [torch.optim.SGD(everything, recipe.learning_rate, weight_decay=recipe.weight_decay)]
+        return [torch.optim.SGD(_decay_groups(named, recipe), recipe.learning_rate)]
     if recipe.optimizer == "momentum":
-        rates = (recipe.learning_rate, recipe.momentum)
-        return [torch.optim.SGD(everything, *rates, weight_decay=recipe.weight_decay)]
+        return [torch.optim.SGD(_decay_groups(named, recipe), recipe.learning_rate, recipe.momentum)]
     if recipe.optimizer == "adamw":
         return [_adamw(named, recipe)]
     hidden = {name for name, each in named if each.ndim == 2 and not _is_table(name)}
@@ -101,10 +99,14 @@ def _is_table(name: str) -> bool:
 
 
 def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
+    betas = (recipe.beta1, recipe.beta2)
+    return torch.optim.AdamW(_decay_groups(named, recipe), recipe.learning_rate, betas, 1e-8, fused=True)
+
+
+def _decay_groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
     """Weight decay for matrices; gains, biases and other vectors are left alone."""
     groups: list[dict[str, Any]] = [
         {"params": [each for _, each in named if each.ndim >= 2], "weight_decay": recipe.weight_decay},
         {"params": [each for _, each in named if each.ndim < 2], "weight_decay": 0.0},
     ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, recipe.learning_rate, (recipe.beta1, recipe.beta2), 1e-8, fused=True)
+    return [group for group in groups if group["params"]]

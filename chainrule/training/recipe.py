@@ -30,8 +30,10 @@ class Recipe:
     final_rate: float = 0.0
     clip: float = 1.0  # the largest global gradient norm; 0: no limit
     ema: float = 0.0  # decay of the moving average of the weights that is the result; 0: the weights themselves
+    sampled_softmax: float = 0.0  # the first part of the budget in which only a sample of the vocabulary is scored
     evaluations: int = 10  # over the whole budget; the best one is the result
     evaluation_tokens: int = 65536  # of the validation text, at the most, before the end
+    checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
     compile: bool = False
     minutes: float | None = None
@@ -53,7 +55,9 @@ class Recipe:
         for name in ("momentum", "beta1", "beta2", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
-        for name in ("weight_decay", "clip"):
+        if not 0 <= self.sampled_softmax <= 1:
+            raise UserError(f"sampled_softmax must be from 0 to 1, got {self.sampled_softmax}")
+        for name in ("weight_decay", "clip", "checkpoint_seconds"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UserError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
         given = [name for name in BUDGETS if getattr(self, name) is not None]

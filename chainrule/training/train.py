@@ -103,9 +103,7 @@ def train(request: Request) -> Run:
     return Run(path)
 
 
-def count(
-    request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str
-) -> None:
+def count(request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str) -> None:
     """Fill the run of a model that counts."""
     read_at = time.time()
     _, config = resolve_model(request, module)
@@ -119,9 +117,7 @@ def count(
         "validation": evaluate_shards(model, prepared.tokenizer, TokenShards(folder / "tokens", "validation")),
     }
     architecture = model_name(request)
-    write_run(
-        folder, name, architecture, model, prepared.tokenizer, data, prepared.notes, metrics, request.started_at
-    )
+    write_run(folder, name, architecture, model, prepared.tokenizer, data, prepared.notes, metrics, request.started_at)
 
 
 def fit(module: Any, config: Any, prepared: Prepared, folder: Path) -> Any:

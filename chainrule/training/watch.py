@@ -2,13 +2,13 @@
 
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 Record = dict[str, Any]
 
 
-class Watcher(Protocol):
-    """A class that inherits from this one need only define the methods it cares about."""
+class Watcher:
+    """Does nothing; one that inherits from it defines the methods it cares about."""
 
     def begin(self, facts: Record) -> None:
         """architecture, parameters, vocabulary_size, total_steps, budget_seconds, resumed_at_step, what was chosen."""

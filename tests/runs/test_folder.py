@@ -1,15 +1,11 @@
 import json
-import os
-import socket
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import chainrule
 from chainrule.errors import UserError
-from chainrule.runs import folder
-from chainrule.runs.folder import Run, free_name, new_run
+from chainrule.runs.folder import Run
 
 TEXT = "\n".join(f"the cow number {i} eats grass and hay" for i in range(60))
 
@@ -73,27 +69,6 @@ def test_a_bare_name_is_found_among_the_runs(run):
     assert Run("cows").path == Path("runs/cows")
 
 
-def test_two_trainings_of_one_name_do_not_both_succeed(tmp_path):
-    """Whoever is ready first has the name."""
-    with pytest.raises(UserError, match="another training has made"), new_run(tmp_path / "x") as first:
-        (first / "config.json").write_text("{}")
-        (tmp_path / "x").mkdir()
-        (tmp_path / "x" / "config.json").write_text("theirs")
-    assert (tmp_path / "x" / "config.json").read_text() == "theirs"
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path):
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    here, alive = socket.gethostname(), os.getppid()
-    kept = [f".x.{here}.{alive}.tmp", f".x.elsewhere.{dead.pid}.tmp", f".y.{here}.{dead.pid}.tmp"]
-    for name in [*kept, f".x.{here}.{dead.pid}.tmp", f".x.{here}.{dead.pid}.old.tmp"]:
-        (tmp_path / name).mkdir()
-    with new_run(tmp_path / "x") as made:
-        (made / "config.json").write_text("{}")
-    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "x"])
-
-
 def test_a_model_and_a_tokenizer_of_different_runs_do_not_open_together(run, tmp_path):
     (tmp_path / "pigs.txt").write_text(TEXT.replace("cow", "pig"))
     other = chainrule.train("pigs.txt", path=tmp_path / "pigs")
@@ -106,54 +81,21 @@ def test_a_model_and_a_tokenizer_of_different_runs_do_not_open_together(run, tmp
         _ = Run(run.path).model
 
 
-def test_overwriting_through_a_link_replaces_what_it_leads_to(run, tmp_path):
-    (tmp_path / "link").symlink_to(run.path)
-    again = chainrule.train("cows.txt", path=tmp_path / "link", overwrite=True, order=2)
-    assert again.config["model"]["order"] == 2
-    assert (tmp_path / "link").is_symlink()
-    assert sorted(os.listdir(run.path.parent)) == ["cows"]
-
-
-def test_what_goes_wrong_halfway_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError, match="stop"), new_run(tmp_path / "runs" / "x") as made:
-        (made / "half").write_text("written")
-        raise RuntimeError("stop")
-    assert list((tmp_path / "runs").iterdir()) == []
-
-
-def test_a_full_disk_is_one_sentence_and_the_old_run_stays(run, monkeypatch):
-    before = (run.path / "manifest.json").read_bytes()
-
-    def no_space(path: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(folder, "_sync", no_space)
-    with pytest.raises(UserError, match="the disk is full"):
-        chainrule.train("cows.txt", path=run.path, overwrite=True)
-    assert (run.path / "manifest.json").read_bytes() == before
-    assert sorted(os.listdir(run.path.parent)) == ["cows"]
-
-
-def test_an_existing_run_is_kept_unless_told_otherwise(run, tmp_path):
-    with pytest.raises(UserError, match="exists already"):
-        chainrule.train("cows.txt", path=run.path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match="is not a run, so it is not overwritten"):
-        chainrule.train("cows.txt", path=tmp_path / "mine", overwrite=True)
-    assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"
-    again = chainrule.train("cows.txt", path=run.path, overwrite=True)
-    assert again.verify() == []
-
-
-def test_default_names_count_up(run):
-    assert free_name("cows") == Path("runs/cows-2")
-    assert free_name("my text!") == Path("runs/my-text")
-    assert free_name("..") == Path("runs/run")
-
-
 def test_training_twice_gives_the_same_model_byte_for_byte(run, tmp_path):
     again = chainrule.train("cows.txt", path=tmp_path / "again")
     for name in ("model.safetensors", "tokenizer.json", "tokens/train-00000.bin"):
         assert (again.path / name).read_bytes() == (run.path / name).read_bytes()
     assert json.loads((again.path / "config.json").read_text())["model"] == run.config["model"]
+
+
+def test_an_unfinished_training_is_not_a_run_and_says_how_to_go_on():
+    folder = Path("runs/.poems.unfinished")
+    folder.mkdir(parents=True)
+    with pytest.raises(UserError, match="run 'poems' not found"):
+        Run("poems")
+    (folder / "training.json").write_text("{}")
+    for name in ("poems", "runs/poems"):
+        with pytest.raises(
+            UserError, match="'runs/poems' is not finished; go on with: chainrule train --resume runs/poems"
+        ):
+            Run(name)

@@ -1,0 +1,134 @@
+"""Softmax over a large vocabulary while training: exact, a few rows at a time, or from a sample of the words.
+
+Exact: the loss and its gradients are made in one pass over logits that stay in the processor's cache.
+Sampled: Σ_w exp(y_w) is summed over the most frequent words and over a random sample of the others, each weighted
+by one over its chance of being in the sample: on average the sum is exact. The target itself is always counted.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+IGNORE = -100  # a target that is not asked for, as everywhere in torch
+
+LOGITS_AT_ONCE = 1 << 20
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        total = hidden.new_zeros(())
+        to_hidden, to_weight, to_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
+        rows = max(1, LOGITS_AT_ONCE // len(weight))
+        buffer = hidden.new_empty(min(rows, len(hidden)), len(weight))
+        for h, target, gradient in zip(hidden.split(rows), targets.split(rows), to_hidden.split(rows), strict=True):
+            scores = torch.addmm(bias, h, weight.t(), out=buffer[: len(h)])  # (rows, vocabulary)
+            asked, place = (target != IGNORE).to(scores.dtype)[:, None], target.clamp(min=0)[:, None]
+            wanted, top = scores.gather(1, place), scores.amax(1, keepdim=True)
+            sums = scores.sub_(top).exp_().sum(1, keepdim=True)
+            total += ((sums.log() + top - wanted) * asked).sum()
+            scores.mul_(asked / sums).scatter_add_(1, place, -asked)  # softmax minus one at the target
+            torch.mm(scores, weight, out=gradient)
+            to_weight.addmm_(scores.t(), h)
+            to_bias += scores.sum(0)
+        ctx.save_for_backward(to_hidden, to_weight, to_bias)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        to_hidden, to_weight, to_bias = ctx.saved_tensors
+        return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None
+
+
+def linear_cross_entropy(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), without ever holding all logits."""
+    bias = hidden.new_zeros(len(weight)) if bias is None else bias
+    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets)
+    return total
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The words of one step's softmax."""
+
+    ids: Tensor  # (candidates,)
+    correction: Tensor  # (candidates,) minus the log of each one's chance
+    place: Tensor  # (vocabulary,) where among `ids` a word stands, or -1
+
+
+class Sampler:
+    """Draws candidates: every word of the `head`, and about `tail` of the rest, frequent ones more often."""
+
+    def __init__(self, counts: Tensor, head: int = 800, tail: int = 500):
+        order = torch.argsort(counts, descending=True, stable=True)
+        self.head, self.rest = order[:head], order[head:]
+        self.chances = _scaled_to((counts[self.rest].float() + 1).sqrt(), tail)
+        self.vocabulary_size = len(counts)
+
+    def draw(self) -> Candidates:
+        """From torch's own random numbers, so that a seed before it decides."""
+        drawn = torch.rand(len(self.rest)) < self.chances
+        ids = torch.cat([self.head, self.rest[drawn]])
+        correction = torch.cat([torch.zeros(len(self.head)), -self.chances[drawn].log()])
+        place = torch.full((self.vocabulary_size,), -1)
+        place[ids] = torch.arange(len(ids))
+        return Candidates(ids, correction, place)
+
+
+def _scaled_to(weights: Tensor, total: float) -> Tensor:
+    """Chances in proportion to the weights, none above one, that add up to `total`."""
+    low, high = 0.0, float(1 / weights.min()) if len(weights) else 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if float((weights * middle).clamp(max=1).sum()) > total:
+            high = middle
+        else:
+            low = middle
+    return (weights * high).clamp(max=1)
+
+
+class _SampledCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, drawn: Candidates) -> Tensor:
+        words, wanted_words = weight[drawn.ids], weight[targets]  # (candidates, width), (rows, width)
+        wanted = (hidden * wanted_words).sum(1) + bias[targets]
+        place, last = drawn.place[targets], len(drawn.ids)
+        place = torch.where(place < 0, last, place)[:, None]  # a target that was not drawn has the last column
+        scores = hidden.new_full((len(hidden), last + 1), -torch.inf)
+        torch.addmm(bias[drawn.ids] + drawn.correction, hidden, words.t(), out=scores[:, :last])
+        scores.scatter_(1, place, wanted[:, None])
+        top = scores.amax(1, keepdim=True)
+        sums = scores.sub_(top).exp_().sum(1, keepdim=True)
+        total = (sums.log() + top).sum() - wanted.sum()
+        scores.div_(sums).scatter_add_(1, place, -torch.ones_like(sums))
+        shared, own = scores[:, :last], scores[:, last:]
+        to_weight, to_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        to_weight[drawn.ids] = shared.t() @ hidden
+        to_bias[drawn.ids] = shared.sum(0)
+        apart = torch.nonzero(place[:, 0] == last)[:, 0]
+        to_weight.index_add_(0, targets[apart], own[apart] * hidden[apart])
+        to_bias.index_add_(0, targets[apart], own[apart, 0])
+        ctx.save_for_backward((shared @ words).addcmul_(own, wanted_words), to_weight, to_bias)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        to_hidden, to_weight, to_bias = ctx.saved_tensors
+        return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
+
+
+def sampled_cross_entropy(
+    hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, candidates: Candidates
+) -> Tensor:
+    """The summed loss of (rows, width) hidden vectors, with logits of the candidates and of the targets alone."""
+    asked = targets != IGNORE
+    if not bool(asked.all()):
+        hidden, targets = hidden[asked], targets[asked]
+    bias = hidden.new_zeros(len(weight)) if bias is None else bias
+    total: Tensor = _SampledCrossEntropy.apply(hidden, weight, bias, targets, candidates)
+    return total

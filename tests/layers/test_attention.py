@@ -1,0 +1,189 @@
+"""Attention equals the lecture's matrix form, written out with a mask of -inf, in double precision."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from chainrule.layers.attention import Attention, Positions
+from chainrule.layers.positions import DistanceBias, rotations
+
+CPU = torch.device("cpu")
+BATCH, TIME, WIDTH = 2, 7, 12
+SHAPES: dict[str, dict[str, Any]] = {
+    "one head": {"num_heads": 1, "num_key_value_heads": 1, "head_width": 12},
+    "heads": {"num_heads": 4, "num_key_value_heads": 4, "head_width": 3},
+    "grouped": {"num_heads": 6, "num_key_value_heads": 2, "head_width": 2},
+    "one head of keys": {"num_heads": 3, "num_key_value_heads": 1, "head_width": 4, "bias": False},
+    "wide heads": {"num_heads": 2, "num_key_value_heads": 2, "head_width": 10},
+    "normalised": {"num_heads": 4, "num_key_value_heads": 2, "head_width": 4, "is_normalised": True},
+}
+PLACES = ("none", "rotary", "alibi", "relative")
+
+
+def make(**settings: Any) -> Attention:
+    """Random weights, norms too, in double precision."""
+    torch.manual_seed(1)
+    layer = Attention(WIDTH, **settings).double().eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return layer
+
+
+def inputs(time: int = TIME) -> Tensor:
+    return torch.randn(BATCH, time, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+
+def places(kind: str, num_heads: int, head_width: int, first: int = 0, count: int = TIME) -> Positions:
+    if kind == "rotary":
+        return Positions(rotation=rotations(first, count, head_width, 100.0, CPU))
+    if kind in ("alibi", "relative"):
+        bias = DistanceBias(kind, num_heads).double()
+        for parameter in bias.parameters():
+            parameter.data = torch.linspace(-2, 2, parameter.numel(), dtype=torch.float64).view(parameter.shape)
+        return Positions(bias=bias(first, count, CPU).double().detach())
+    return Positions()
+
+
+def turned(vector: Tensor, angle_cosine: Tensor, angle_sine: Tensor) -> Tensor:
+    """(x_i, x_{i + half}) turned as a pair, one at a time."""
+    half = len(vector) // 2
+    out = vector.clone()
+    for i in range(half):
+        a, b, c, s = vector[i], vector[i + half], angle_cosine[i], angle_sine[i]
+        out[i], out[i + half] = a * c - b * s, a * s + b * c
+    return out
+
+
+def by_hand(layer: Attention, x: Tensor, positions: Positions) -> Tensor:
+    """softmax(Q Kᵀ/√d + mask) V, one row of the batch and one head at a time."""
+    num_heads, groups, d = layer.num_heads, layer.num_key_value_heads, layer.head_width
+    time = x.shape[1]
+    future = torch.full((time, time), -torch.inf, dtype=x.dtype).triu(1)
+    weight, bias = layer.query_key_value.weight, layer.query_key_value.bias
+    rows = []
+    for row in x:
+        joined = row @ weight.T + (0 if bias is None else bias)  # (time, (heads + 2 groups) d)
+        parts = joined.split(d, 1)
+        heads = []
+        for head in range(num_heads):
+            group = head // (num_heads // groups)
+            Q, K, V = parts[head], parts[num_heads + group], parts[num_heads + groups + group]
+            if layer.is_normalised:
+                epsilon = torch.finfo(x.dtype).eps
+                Q = Q / (Q.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.query_norm.weight
+                K = K / (K.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.key_norm.weight
+            if positions.rotation is not None:
+                Q, K = (torch.stack([turned(*each) for each in zip(M, *positions.rotation, strict=True)])
+                        for M in (Q, K))  # fmt: skip
+            scores = Q @ K.T / d**0.5 + future
+            if positions.bias is not None:
+                scores = scores + positions.bias[head]
+            heads.append(torch.softmax(scores, 1) @ V)
+        rows.append(torch.cat(heads, 1) @ layer.output.weight.T)
+    return torch.stack(rows) + (0 if layer.output.bias is None else layer.output.bias)
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_attention_and_its_gradients_are_the_matrix_form_with_a_mask(shape: dict[str, Any], kind: str):
+    if kind == "rotary" and shape["head_width"] % 2:
+        shape = shape | {"head_width": shape["head_width"] + 1}
+    layer, x = make(**shape), inputs().requires_grad_()
+    positions = places(kind, layer.num_heads, layer.head_width)
+    target = torch.randn(BATCH, TIME, WIDTH, dtype=torch.float64)
+    outputs, gradients = [], []
+    for found in (layer(x, positions)[0], by_hand(layer, x, positions)):
+        wanted = [x, *layer.parameters()]
+        gradients.append(torch.autograd.grad((found * target).sum(), wanted))
+        outputs.append(found.detach())
+    torch.testing.assert_close(*outputs, rtol=0, atol=1e-10)
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    assert outputs[0].std() > 0.1
+
+
+def part(layer: Attention, heads: list[int], groups: list[int]) -> Attention:
+    """A layer of these heads alone: their rows of the matrices, and no output bias."""
+    d, num_heads, num_groups = layer.head_width, layer.num_heads, layer.num_key_value_heads
+    chosen = [*heads, *(num_heads + g for g in groups), *(num_heads + num_groups + g for g in groups)]
+    rows = torch.cat([torch.arange(each * d, each * d + d) for each in chosen])
+    smaller = make(num_heads=len(heads), num_key_value_heads=len(groups), head_width=d)
+    smaller.query_key_value.weight.data = layer.query_key_value.weight.data[rows]
+    smaller.query_key_value.bias.data = layer.query_key_value.bias.data[rows]
+    columns = torch.cat([torch.arange(each * d, each * d + d) for each in heads])
+    smaller.output.weight.data = layer.output.weight.data[:, columns]
+    smaller.output.bias.data.zero_()
+    return smaller
+
+
+@torch.no_grad()
+def test_many_heads_are_the_sum_of_heads_computed_one_at_a_time():
+    layer, x = make(num_heads=4, num_key_value_heads=4, head_width=3), inputs()
+    alone = sum(part(layer, [head], [head])(x, Positions())[0] for head in range(4))
+    torch.testing.assert_close(layer(x, Positions())[0], alone + layer.output.bias, rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_grouped_heads_are_heads_whose_keys_and_values_are_repeated():
+    """Heads 0, 1 and 2 share the first keys, 3, 4 and 5 the second."""
+    layer, x = make(num_heads=6, num_key_value_heads=2, head_width=4), inputs()
+    repeated = part(layer, list(range(6)), [0, 0, 0, 1, 1, 1])
+    repeated.output.bias.data = layer.output.bias.data
+    torch.testing.assert_close(layer(x, Positions())[0], repeated(x, Positions())[0], rtol=0, atol=1e-10)
+    interleaved = part(layer, list(range(6)), [0, 1, 0, 1, 0, 1])
+    assert (layer(x, Positions())[0] - interleaved(x, Positions())[0]).abs().max() > 0.1
+
+
+@pytest.mark.parametrize("pieces", [[1] * 7, [7], [3, 4], [1, 5, 1], [2, 2, 3], [6, 1], [0, 4, 0, 3]], ids=str)
+@pytest.mark.parametrize("kind", PLACES)
+@torch.no_grad()
+def test_a_cache_read_in_pieces_gives_what_one_reading_gives(kind: str, pieces: list[int]):
+    """Pieces of several tokens in the middle of a cache, and empty ones, included."""
+    layer, x = make(num_heads=4, num_key_value_heads=2, head_width=4), inputs()
+    whole, (keys, values) = layer(x, places(kind, 4, 4))
+    cache = (torch.empty(BATCH, 2, 0, 4, dtype=x.dtype), torch.empty(BATCH, 2, 0, 4, dtype=x.dtype))
+    found, first = [], 0
+    for count in pieces:
+        out, cache = layer(x[:, first : first + count], places(kind, 4, 4, first, count), cache)
+        found.append(out)
+        first += count
+    torch.testing.assert_close(torch.cat(found, 1), whole, rtol=0, atol=1e-6 if kind == "rotary" else 1e-12)
+    torch.testing.assert_close(cache, (keys, values), rtol=0, atol=1e-6 if kind == "rotary" else 1e-12)
+
+
+@pytest.mark.parametrize("time", [2, 33, 150, 600])
+@pytest.mark.parametrize("kind", PLACES)
+@torch.no_grad()
+def test_what_comes_later_changes_nothing_at_all(kind: str, time: int):
+    """To the last bit, in single precision, also where the fused kernel works in blocks."""
+    layer, x = make(num_heads=2, num_key_value_heads=1, head_width=4).float(), inputs(time).float()
+    positions = places(kind, 2, 4, 0, time)
+    positions = replace(positions, bias=None if positions.bias is None else positions.bias.float())
+    changed = x.clone()
+    cut = time // 2
+    changed[:, cut:] = 100 * torch.randn(BATCH, time - cut, WIDTH)
+    before, after = layer(x, positions)[0], layer(changed, positions)[0]
+    assert torch.equal(before[:, :cut], after[:, :cut])
+    assert not torch.allclose(before[:, cut:], after[:, cut:])
+
+
+@torch.no_grad()
+def test_dropout_takes_weights_away_and_scales_up_the_others():
+    """Words that are axes, values and output the identity: the output is the weights themselves."""
+    torch.manual_seed(0)
+    layer = Attention(12, 1, 1, 12, bias=False, dropout=0.25).double()
+    layer.query_key_value.weight.data[24:] = torch.eye(12)
+    layer.output.weight.data = torch.eye(12, dtype=torch.float64)
+    words = torch.eye(12, dtype=torch.float64).expand(500, 12, 12)
+    weights = layer.eval()(words, Positions())[0]
+    torch.testing.assert_close(weights.sum(-1), torch.ones(500, 12, dtype=torch.float64))
+    assert torch.equal(weights[0], weights[1])
+    dropped = layer.train()(words, Positions())[0]
+    is_kept = dropped != 0
+    torch.testing.assert_close(dropped[is_kept], weights[is_kept] / 0.75)
+    seen = weights > 0  # the past, 78 weights of each matrix
+    assert int(seen[0].sum()) == 78
+    assert 1 - float(is_kept[seen].double().mean()) == pytest.approx(0.25, abs=0.01)  # 39,000 coins: ± 0.0022

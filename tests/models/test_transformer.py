@@ -1,0 +1,487 @@
+"""The Transformer equals GPT-2 and Llama as transformers has them, and itself however it is read."""
+
+import math
+from dataclasses import asdict, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from chainrule.errors import UserError
+from chainrule.layers.feedforward import ACTIVATIONS
+from chainrule.layers.positions import KINDS, sinusoids
+from chainrule.models._presets import PUBLISHED
+from chainrule.models.base import Batch, select_rows
+from chainrule.models.transformer import GPT2, LLAMA, SIZES, Config, Model
+from chainrule.planning.parameters import count_parameters
+from chainrule.planning.shapes import shape_of
+
+VOCABULARY, EOS = 50, 49
+WORDS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 10))
+SMALL: dict[str, Any] = {"width": 16, "num_layers": 2, "num_heads": 4, "hidden_width": 12, "context_length": 16}
+
+
+def make(config: Config | None = None, deviation: float = 0.4, **settings: Any) -> Model:
+    """Every weight random, whatever it would start as, so that no part is zero or does nothing."""
+    torch.manual_seed(0)
+    model = Model(config or Config(**{**SMALL, **settings}), VOCABULARY, EOS).eval()
+    for name, parameter in model.named_parameters():
+        around = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        torch.nn.init.normal_(parameter, around, deviation)
+    return model
+
+
+@torch.no_grad()
+def predict(model: Model, words: Any) -> Tensor:
+    words = np.atleast_2d(words)
+    return model.step(words, model.start(len(words)))[0]
+
+
+def in_pieces(model: Model, words: np.ndarray, sizes: list[int]) -> Tensor:
+    state, found, first = model.start(len(words)), [], 0
+    with torch.no_grad():
+        for size in sizes:
+            logits, state = model.step(words[:, first : first + size], state)
+            found.append(logits)
+            first += size
+    return torch.cat(found, 1)
+
+
+# transformers' models
+
+
+@pytest.fixture(scope="module")
+def transformers() -> Any:
+    return pytest.importorskip("transformers")
+
+
+def their_gpt2(transformers: Any, config: Config) -> Any:
+    settings = transformers.GPT2Config(
+        n_embd=config.width, n_layer=config.num_layers, n_head=config.num_heads, n_positions=config.context_length,
+        vocab_size=VOCABULARY, bos_token_id=EOS, eos_token_id=EOS,
+    )  # fmt: skip
+    return transformers.GPT2LMHeadModel(settings)
+
+
+def their_llama(transformers: Any, config: Config) -> Any:
+    settings = transformers.LlamaConfig(
+        hidden_size=config.width, intermediate_size=config.width_of_feedforward, num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads, num_key_value_heads=config.key_value_heads,
+        rms_norm_eps=config.norm_epsilon, max_position_embeddings=config.context_length, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rotary_base},
+        vocab_size=VOCABULARY, bos_token_id=EOS, eos_token_id=EOS,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(settings)
+
+
+def from_gpt2(theirs: dict[str, Tensor], num_layers: int) -> dict[str, Tensor]:
+    """Our names for their tensors; their matrices stand (in, out)."""
+    named = {"embedding.weight": theirs["transformer.wte.weight"], "positions.weight": theirs["transformer.wpe.weight"]}
+    parts = {
+        "attention_norm": "ln_1", "feedforward_norm": "ln_2", "attention.query_key_value": "attn.c_attn",
+        "attention.output": "attn.c_proj", "feedforward.input": "mlp.c_fc", "feedforward.output": "mlp.c_proj",
+    }  # fmt: skip
+    for kind in ("weight", "bias"):
+        named[f"norm.{kind}"] = theirs[f"transformer.ln_f.{kind}"]
+        for layer, (part, name) in product(range(num_layers), parts.items()):
+            tensor = theirs[f"transformer.h.{layer}.{name}.{kind}"]
+            named[f"blocks.{layer}.{part}.{kind}"] = tensor.T if tensor.ndim == 2 else tensor
+    return named
+
+
+def from_llama(theirs: dict[str, Tensor], num_layers: int) -> dict[str, Tensor]:
+    """Our names for their tensors; what we multiply by in one go lies apart there."""
+    named = {
+        "embedding.weight": theirs["model.embed_tokens.weight"],
+        "norm.weight": theirs["model.norm.weight"],
+        "unembedding.weight": theirs["lm_head.weight"],
+    }
+    parts = {
+        "attention_norm": ["input_layernorm"],
+        "feedforward_norm": ["post_attention_layernorm"],
+        "attention.query_key_value": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        "attention.output": ["self_attn.o_proj"],
+        "feedforward.input": ["mlp.gate_proj", "mlp.up_proj"],
+        "feedforward.output": ["mlp.down_proj"],
+    }
+    for layer, (part, names) in product(range(num_layers), parts.items()):
+        tensors = [theirs[f"model.layers.{layer}.{name}.weight"] for name in names]
+        named[f"blocks.{layer}.{part}.weight"] = torch.cat(tensors)
+    return named
+
+
+PROFILES: dict[str, tuple[Config, Any, Any]] = {
+    "gpt2-tiny": (SIZES["gpt2-tiny"], their_gpt2, from_gpt2),
+    "gpt2, one head": (GPT2(width=24, num_layers=3, num_heads=1, context_length=64), their_gpt2, from_gpt2),
+    "llama-tiny": (SIZES["llama-tiny"], their_llama, from_llama),
+    "llama, one head of keys": (
+        LLAMA(width=24, num_layers=3, num_heads=3, num_key_value_heads=1, context_length=64, rotary_base=500.0),
+        their_llama,
+        from_llama,
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=PROFILES)
+def pair(request: pytest.FixtureRequest, transformers: Any) -> tuple[Model, Any, Any]:
+    """Ours and theirs with the same random weights, and the renaming between them."""
+    config, build, rename = PROFILES[request.param]
+    torch.manual_seed(3)
+    theirs = build(transformers, config).eval()
+    for name, parameter in theirs.named_parameters():
+        is_gain = parameter.ndim == 1 and not name.endswith("bias")
+        torch.nn.init.normal_(parameter, float(is_gain), 0.2)
+    ours = Model(config, VOCABULARY, EOS).eval()
+    ours.load_state_dict(rename(dict(theirs.named_parameters()), config.num_layers))
+    return ours, theirs, rename
+
+
+def ids(time: int, batch: int = 3) -> Tensor:
+    return torch.randint(VOCABULARY, (batch, time), generator=torch.Generator().manual_seed(time))
+
+
+@torch.no_grad()
+def test_profiles_have_the_logits_of_transformers(pair):
+    ours, theirs, _ = pair
+    for time in (1, 2, 13, ours.config.context_length):
+        tokens = ids(time)
+        found, expected = predict(ours, tokens.numpy()), theirs(tokens).logits
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+        assert expected.std() > 0.5
+
+
+@torch.no_grad()
+def test_profiles_have_the_loss_of_transformers_token_by_token(pair):
+    ours, theirs, _ = pair
+    tokens = ids(40, batch=1)
+    expected = -F.cross_entropy(theirs(tokens).logits[0, :-1], tokens[0, 1:], reduction="none")
+    np.testing.assert_allclose(ours.score(tokens[0].numpy()), expected.numpy(), rtol=0, atol=1e-5)
+
+
+def test_profiles_have_the_gradients_of_transformers(pair):
+    ours, theirs, rename = pair
+    tokens = ids(40)
+    ours.zero_grad()
+    theirs.zero_grad()
+    loss, expected = ours.loss(Batch(tokens[:, :-1], tokens[:, 1:])).mean, theirs(tokens, labels=tokens).loss
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
+    loss.backward()
+    expected.backward()
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    renamed = rename(gradients, ours.config.num_layers)
+    found = {name: parameter.grad for name, parameter in ours.named_parameters()}
+    assert found.keys() == renamed.keys()
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, renamed[name], rtol=0, atol=1e-5, msg=name)
+        assert gradient.abs().max() > 1e-4, name
+
+
+@torch.no_grad()
+def test_profiles_step_through_a_text_as_transformers_do(pair):
+    """With each library's own cache: a few tokens, then one at a time, then several at once."""
+    ours, theirs, _ = pair
+    tokens = ids(30)
+    state, cache, first = ours.start(3), None, 0
+    for size in (5, 1, 1, 1, 9, 1, 12):
+        piece = tokens[:, first : first + size]
+        logits, state = ours.step(piece, state)
+        answer = theirs(piece, past_key_values=cache, use_cache=True)
+        cache, first = answer.past_key_values, first + size
+        torch.testing.assert_close(logits, answer.logits, rtol=0, atol=1e-5)
+    assert first == 30
+
+
+def test_profiles_have_as_many_parameters_as_transformers_and_as_planned(pair):
+    ours, theirs, _ = pair
+    planned = count_parameters(shape_of(asdict(ours.config), VOCABULARY)).total
+    assert ours.num_parameters == theirs.num_parameters() == planned
+
+
+# Every combination of settings
+
+JOINS = [*((kind, "add") for kind in KINDS), ("sinusoidal", "concatenate"), ("learned", "concatenate")]
+PLACEMENTS = ("pre", "post")
+OTHERS = [
+    dict(zip(("num_key_value_heads", "qk_norm", "ngram_order", "logit_cap"), values, strict=True))
+    for values in product((4, 2), (False, True), (0, 3), (0.0, 4.0))
+]
+
+
+def table(kind: str, join: str, norm_placement: str) -> list[Config]:
+    """All combinations of the others; what works on each vector alone takes turns."""
+    turn = 2 * JOINS.index((kind, join)) + PLACEMENTS.index(norm_placement)
+    return [
+        Config(
+            width=8, num_layers=2, num_heads=4, hidden_width=6, context_length=10, ngram_rows=16, positions=kind,
+            position_join=join, norm_placement=norm_placement, activation=list(ACTIVATIONS)[index % 5],
+            norm=("layer", "rms")[index // 2 % 2], bias=index % 3 == 0, embedding_norm=index % 7 < 3, **others,
+        )
+        for index, others in enumerate(OTHERS, turn)
+    ]  # fmt: skip
+
+
+def test_the_table_has_every_activation_with_every_other_setting():
+    configs = [config for (kind, join), place in product(JOINS, PLACEMENTS) for config in table(kind, join, place)]
+    assert len(configs) == 8 * 2 * 16
+    for name in ("positions", "norm_placement", "num_key_value_heads", "qk_norm", "ngram_order", "logit_cap"):
+        values = {getattr(config, name) for config in configs}
+        assert len({(getattr(config, name), config.activation) for config in configs}) == 5 * len(values)
+
+
+@pytest.mark.parametrize("norm_placement", PLACEMENTS)
+@pytest.mark.parametrize(("kind", "join"), JOINS)
+@torch.no_grad()
+def test_however_a_text_is_read_its_predictions_are_the_same(kind: str, join: str, norm_placement: str):
+    """Cached = uncached, and causal to the last bit."""
+    changed = WORDS.copy()
+    changed[:, 6:] = (changed[:, 6:] + 1) % VOCABULARY
+    both = torch.from_numpy(np.concatenate([WORDS, changed]))
+    for config in table(kind, join, norm_placement):
+        model = make(config)
+        hidden, _ = model.read(both, None)
+        whole, other = model.output(hidden).split(3)
+        assert torch.equal(whole[:, :6], other[:, :6]), config
+        assert (whole[:, 6:] - other[:, 6:]).abs().max() > 1e-3, config
+        found = in_pieces(model, WORDS, [1, 4, 3, 1, 1])
+        assert (found - whole).abs().max() < 1e-4, config
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_steps_and_rows_of_a_batch_agree_to_the_fifth_digit(kind: str):
+    model = make(positions=kind, num_key_value_heads=2, qk_norm=True, ngram_order=3, ngram_rows=64, deviation=0.2)
+    whole = predict(model, WORDS)
+    torch.testing.assert_close(in_pieces(model, WORDS, [1] * 10), whole, rtol=0, atol=1e-5)
+    for row in range(3):
+        torch.testing.assert_close(predict(model, WORDS[row])[0], whole[row], rtol=0, atol=1e-5)
+    with torch.no_grad():
+        _, state = model.step(WORDS[:, :4], model.start(3))
+        rows = np.array([2, 2, 0, 1])
+        logits, _ = model.step(WORDS[rows, 4:], select_rows(state, rows))
+    torch.testing.assert_close(logits, whole[rows, 4:], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_later_token_never_changes_an_earlier_logit_of_a_long_text(kind: str):
+    model = make(positions=kind, context_length=300, ngram_order=2, ngram_rows=64)
+    words = np.random.default_rng(1).integers(0, VOCABULARY, (2, 300))
+    whole = predict(model, words)
+    for cut in (1, 31, 128, 299):
+        changed = words.copy()
+        changed[:, cut:] = (changed[:, cut:] + 7) % VOCABULARY
+        found = predict(model, changed)
+        assert torch.equal(found[:, :cut], whole[:, :cut])
+        assert not torch.equal(found[:, cut], whole[:, cut])
+
+
+# Settings, one by one
+
+
+def embedded(model: Model, words: np.ndarray) -> Tensor:
+    """What the first block reads."""
+    seen: list[Tensor] = []
+    handle = model.blocks[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    predict(model, words)
+    handle.remove()
+    return seen[0]
+
+
+def test_positions_are_added_to_the_embedding_or_set_beside_it():
+    table = torch.nn.functional.embedding
+    words = torch.from_numpy(WORDS)
+    for kind in ("learned", "sinusoidal"):
+        added, beside = make(positions=kind), make(positions=kind, position_join="concatenate")
+        places = added.positions.weight[:10] if kind == "learned" else sinusoids(0, 10, 16)
+        torch.testing.assert_close(embedded(added, WORDS), table(words, added.embedding.weight) + places)
+        assert beside.embedding.weight.shape == (VOCABULARY, 12)  # three quarters of 16, positions the last
+        found = embedded(beside, WORDS)
+        torch.testing.assert_close(found[..., :12], table(words, beside.embedding.weight))
+        places = beside.positions.weight[:10] if kind == "learned" else sinusoids(0, 10, 4)
+        torch.testing.assert_close(found[..., 12:], places.expand(3, 10, 4))
+    for kind in set(KINDS) - {"learned", "sinusoidal"}:
+        model = make(positions=kind)
+        torch.testing.assert_close(embedded(model, WORDS), table(words, model.embedding.weight))
+
+
+def test_hashed_ngrams_and_the_norm_of_the_embedding():
+    words = torch.from_numpy(WORDS)
+    model = make(ngram_order=3, ngram_rows=32, embedding_norm=True)
+    vectors, _ = model.ngrams(words, model.ngrams.start(3))
+    joined = model.embedding(words) + vectors
+    expected = joined / joined.square().mean(-1, keepdim=True).sqrt()
+    torch.testing.assert_close(embedded(model, WORDS), expected)
+
+
+def test_capped_logits_are_cap_times_tanh():
+    free, capped = make(), make(logit_cap=3.0)
+    logits = predict(free, WORDS)
+    assert logits.abs().max() > 3
+    torch.testing.assert_close(predict(capped, WORDS), 3 * torch.tanh(logits / 3))
+
+
+def test_logits_are_products_with_the_embedding_when_tied():
+    model = make(tied=True)
+    hidden = torch.randn(5, 16)
+    torch.testing.assert_close(model.output(hidden), hidden @ model.embedding.weight.T)
+    assert "unembedding.weight" not in model.state_dict()
+
+
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+@pytest.mark.parametrize("norm_placement", ["pre", "post"])
+def test_a_last_norm_only_where_norms_come_before(norm_placement: str, norm: str):
+    """Post-norm blocks end in one already; and LayerNorm has a bias only where everything has."""
+    for bias in (True, False):
+        model = make(norm_placement=norm_placement, norm=norm, bias=bias)
+        norms = [name for name in model.state_dict() if "norm" in name]
+        per_norm = 2 if norm == "layer" and bias else 1
+        assert len(norms) == (5 if norm_placement == "pre" else 4) * per_norm
+        assert ("norm.weight" in norms) == (norm_placement == "pre")
+        assert any(name.endswith("output.bias") for name in model.state_dict()) == bias
+
+
+def test_swiglu_is_8_thirds_wide_and_the_others_four_times():
+    assert [Config(width=w, activation="swiglu").width_of_feedforward for w in (48, 64, 96, 768)] == [
+        128, 176, 256, 2048,
+    ]  # fmt: skip
+    assert Config(width=64).width_of_feedforward == 256
+    assert Config(width=64, activation="swiglu", hidden_width=10).width_of_feedforward == 10
+
+
+def test_zero_initialisation_makes_blocks_the_identity_and_predictions_uniform():
+    torch.manual_seed(0)
+    model = Model(Config(**SMALL, bias=True), VOCABULARY, EOS)
+    hidden, _ = model.read(torch.from_numpy(WORDS), None)
+    torch.testing.assert_close(hidden, model.norm(model.embedding(torch.from_numpy(WORDS))), rtol=0, atol=0)
+    assert not predict(model, WORDS).any()
+    assert model.loss(Batch(WORDS[:, :-1], WORDS[:, 1:])).mean.item() == pytest.approx(math.log(VOCABULARY), abs=1e-5)
+
+
+def test_normal_initialisation_is_that_of_gpt2():
+    """0.02 everywhere, 0.02/√(2 layers) into the residual stream, biases 0, gains 1."""
+    torch.manual_seed(0)
+    model = Model(GPT2(width=128, num_layers=8, num_heads=4, context_length=200), 1000, EOS)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 1:
+            assert torch.equal(parameter, torch.full_like(parameter, float(name.endswith("norm.weight")))), name
+        else:
+            expected = 0.02 / 4 if name.endswith("output.weight") else 0.02
+            assert parameter.std().item() == pytest.approx(expected, rel=0.03), name
+            assert parameter.mean().item() == pytest.approx(0, abs=expected / 20), name
+
+
+def test_dropout_is_on_while_training_and_off_after():
+    batch = Batch(WORDS[:, :-1], WORDS[:, 1:])
+    plain, model = make(), make(dropout=0.3)
+    assert torch.equal(predict(model.eval(), WORDS), predict(plain, WORDS))
+    assert torch.equal(model.loss(batch).total, plain.loss(batch).total)
+    model.train()
+    first, second = model.loss(batch).total, model.loss(batch).total
+    assert first != second
+    torch.manual_seed(5)
+    third = model.loss(batch).total
+    torch.manual_seed(5)
+    assert model.loss(batch).total == third
+
+
+def test_a_text_longer_than_the_context_is_refused():
+    model = make()
+    long = np.tile(WORDS, 3)
+    sentence = "^the text has {} tokens but this model reads 16; shorten it, or read it in windows$"
+    with pytest.raises(UserError, match=sentence.format(30)):
+        predict(model, long)
+    with pytest.raises(UserError, match=sentence.format(17)):
+        model.loss(Batch(long[:, :17], long[:, :17]))
+    _, state = model.step(long[:, :16], model.start(3))
+    with pytest.raises(UserError, match=sentence.format(17)):
+        model.step(long[:, 16:17], state)
+    _, state = model.step(long[:, :10], model.start(3))
+    with pytest.raises(UserError, match=sentence.format(18)):
+        model.step(long[:, 10:18], state)
+
+
+def test_nothing_read_is_nothing_predicted():
+    for order in (0, 3):
+        model = make(ngram_order=order, ngram_rows=16)
+        logits, state = model.step(np.zeros((2, 0), np.int64), model.start(2))
+        assert logits.shape == (2, 0, VOCABULARY)
+        torch.testing.assert_close(model.step(WORDS[:2], state)[0], predict(model, WORDS[:2]))
+        assert model.score(np.array([EOS])).tolist() == model.score(np.array([], np.uint32)).tolist() == []
+
+
+@pytest.mark.parametrize("size", sorted(SIZES.keys() - PUBLISHED.keys()))
+def test_parameters_are_counted_as_planned(size: str):
+    with torch.device("meta"):
+        model = Model(SIZES[size], VOCABULARY, EOS)
+    assert count_parameters(shape_of(asdict(SIZES[size]), VOCABULARY)).total == model.num_parameters
+
+
+def test_profiles_differ_from_the_default_in_what_they_are_named_for():
+    gpt2, llama = GPT2(), LLAMA()
+    assert gpt2 == replace(
+        Config(), norm="layer", activation="gelu-tanh", positions="learned", tied=True, bias=True,
+        initialisation="normal",
+    )  # fmt: skip
+    assert llama == replace(Config(), activation="swiglu", initialisation="normal")
+    assert (llama.norm, llama.positions, llama.tied, llama.bias) == ("rms", "rotary", False, False)
+
+
+ONE_OF = "must be one of"
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"width": 0}, "width must be at least 1, got 0"),
+    ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
+    ({"num_heads": 0}, "num_heads must be at least 1, got 0"),
+    ({"num_heads": -4}, "num_heads must be at least 1, got -4"),
+    ({"context_length": 0}, "context_length must be at least 1, got 0"),
+    ({"width": 30}, "width must be a multiple of num_heads, got 30 and 4"),
+    ({"num_key_value_heads": 3}, "num_heads must be a multiple of num_key_value_heads, got 4 and 3"),
+    ({"num_key_value_heads": 8}, "num_heads must be a multiple of num_key_value_heads, got 4 and 8"),
+    ({"width": 12}, "rotary positions need an even head width, got 3"),
+    ({"head_width": 7}, "rotary positions need an even head width, got 7"),
+    ({"norm": "batch"}, f"norm {ONE_OF} layer, rms, got 'batch'"),
+    ({"norm_placement": "before"}, f"norm_placement {ONE_OF} pre, post, got 'before'"),
+    ({"activation": "gelu_tanh"}, f"activation {ONE_OF} relu, gelu, gelu-tanh, relu-squared, swiglu, got 'gelu_tanh'; "
+     r"did you mean 'gelu-tanh'\?"),
+    ({"positions": "rotatory"}, f"positions {ONE_OF} none, sinusoidal, learned, rotary, alibi, relative, "
+     r"got 'rotatory'; did you mean 'rotary'\?"),
+    ({"position_join": "concat"}, rf"position_join {ONE_OF} add, concatenate, got 'concat'; "
+     r"did you mean 'concatenate'\?"),
+    ({"initialisation": "xavier"}, f"initialisation {ONE_OF} normal, zero, got 'xavier'"),
+    ({"positions": "learned", "position_join": "concatenate", "tied": True},
+     "concatenated positions leave the embedding narrower than the output; set tied=false"),
+    ({"dropout": 1.0}, "dropout must be from 0 to below 1, got 1.0"),
+    ({"dropout": -0.1}, "dropout must be from 0 to below 1, got -0.1"),
+    ({"dropout": math.nan}, "dropout must be from 0 to below 1, got nan"),
+    ({"ngram_order": 1}, "ngram_order must be 0 or at least 2, and ngram_rows a power of two"),
+    ({"ngram_order": 3, "ngram_rows": 1000}, "ngram_order must be 0 or at least 2, and ngram_rows a power of two"),
+    ({"ngram_order": 3, "ngram_rows": -4}, "ngram_order must be 0 or at least 2, and ngram_rows a power of two"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "sentence"), REFUSED, ids=lambda value: str(value)[:40])
+def test_bad_settings_are_refused_in_one_sentence(settings: dict[str, Any], sentence: str):
+    with pytest.raises(UserError, match=f"^{sentence}$"):
+        Config(**settings)
+
+
+UNCHECKED: list[dict[str, Any]] = [
+    {"ngram_order": 2, "ngram_rows": 0},
+    {"head_width": -4},
+    {"hidden_width": -3},
+    {"num_key_value_heads": -2},
+    {"rotary_base": 0.0},
+    {"rotary_base": -5.0},
+    {"norm_epsilon": -1.0},
+    {"logit_cap": math.nan},
+    {"logit_cap": -3.0},
+    {"width": 1, "num_heads": 1, "positions": "learned", "position_join": "concatenate"},
+]
+
+
+@pytest.mark.xfail(strict=True, reason="transformer.Config does not check these yet")
+@pytest.mark.parametrize("settings", UNCHECKED, ids=str)
+def test_settings_that_make_no_model_are_refused(settings: dict[str, Any]):
+    with pytest.raises(UserError):
+        Config(**settings)
