@@ -4,7 +4,6 @@ Ours goes through `Trainer.run`, windows, records and all; the peers are the loo
 """
 
 import argparse
-import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -123,23 +122,25 @@ def our_transformer(shape: Shape, tokens: np.ndarray, config: transformer.Config
     return Contender(Ours(model, recipe, tokens), compute.training_flops_with_attention)
 
 
-def transformer_contenders(shape: Shape) -> dict[str, Contender]:
+def transformer_contenders(shape: Shape, is_compiled: bool = False) -> dict[str, Contender]:
     tokens = draw_tokens(shape)
     names = ("width", "num_layers", "num_heads", "context_length")
     equal = {name: getattr(shape, name) for name in names}
     adamw = Recipe(optimizer="adamw", learning_rate=1e-3, beta2=0.99, weight_decay=0.1, clip=1.0)
     chosen, changes, _ = transformer.for_budget(600.0, TEXT_TOKENS, shape.vocabulary_size)
-    fast = replace(chosen, **equal)
+    derived = ("num_key_value_heads", "head_width", "hidden_width")  # as the width and the heads have it
+    fast = replace(chosen, **equal, **dict.fromkeys(derived), dropout=0.0)
     ours = partial(our_transformer, shape, tokens)
     gpt2 = ours(transformer.GPT2(**equal), adamw)
-    compiled = {"ours, gpt2 profile, AdamW, compiled": replace(adamw, compile=True)} if shutil.which("g++") else {}
-    return {
+    found = {
         "transformers' GPT-2, AdamW": Contender(transformers_gpt2(shape, tokens), gpt2.flops_per_token),
         "ours, gpt2 profile, AdamW": gpt2,
-        **{name: ours(transformer.GPT2(**equal), recipe) for name, recipe in compiled.items()},
         "ours, fast profile, AdamW": ours(fast, adamw),
         "ours, fast profile as `--minutes` trains it": ours(fast, replace(Recipe(), **changes)),
     }
+    if is_compiled:
+        found["ours, gpt2 profile, AdamW, compiled"] = ours(transformer.GPT2(**equal), replace(adamw, compile=True))
+    return found
 
 
 class TorchLSTM(nn.Module):
@@ -235,11 +236,12 @@ BARS = {
 }
 
 
-def transformer_section(names: list[str], is_trial: bool) -> Section:
+def transformer_section(names: list[str], is_compiled: bool, is_trial: bool) -> Section:
     """Shapes that were not asked for stay as they are."""
     figures = {} if is_trial else BENCHMARKS.figures("throughput-transformer")
     for name in names:
-        rows, found = race(TRANSFORMERS[name], transformer_contenders(TRANSFORMERS[name]), is_trial)
+        shape = TRANSFORMERS[name]
+        rows, found = race(shape, transformer_contenders(shape, is_compiled), is_trial)
         figures = {**figures, name: {"rows": rows, **found}}
     rows = [row for name in TRANSFORMERS if name in figures for row in figures[name]["rows"]]
     text = TEXT.format(threads=torch.get_num_threads(), more=BARS["transformer"])
@@ -255,11 +257,13 @@ def lstm_section(is_trial: bool) -> Section:
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
     parser.add_argument("--only", action="append", default=[], choices=[*TRANSFORMERS, "lstm"])
+    parser.add_argument("--compiled", action="store_true", help="also ours with torch.compile; needs a C++ compiler")
     parser.add_argument("--trial", action="store_true", help="two repeats of one step; shown, but kept nowhere")
     arguments = parser.parse_args(words)
     names = [name for name in TRANSFORMERS if not arguments.only or name in arguments.only]
     if names:
-        publish(BENCHMARKS, "throughput-transformer", transformer_section(names, arguments.trial), arguments.trial)
+        section = transformer_section(names, arguments.compiled, arguments.trial)
+        publish(BENCHMARKS, "throughput-transformer", section, arguments.trial)
     if not arguments.only or "lstm" in arguments.only:
         publish(BENCHMARKS, "throughput-lstm", lstm_section(arguments.trial), arguments.trial)
 

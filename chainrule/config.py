@@ -20,8 +20,11 @@ def fields(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def override(settings: C, changes: Mapping[str, Any], where: str) -> C:
-    """A copy with these fields changed; unknown names and wrong types are errors that say where they came from."""
+def override(settings: C, changes: Mapping[str, Any], where: str, from_text: bool = True) -> C:
+    """A copy with these fields changed; unknown names and wrong types are errors that say where they came from.
+
+    `from_text`: a value may be the text of a flag, '3' for 3.
+    """
     known = fields(type(settings))
     checked = {}
     for name, value in changes.items():
@@ -29,15 +32,15 @@ def override(settings: C, changes: Mapping[str, Any], where: str) -> C:
             raise UserError(
                 f"unknown setting '{name}' in {where}{did_you_mean(name, known)} (there are: {', '.join(known)})"
             )
-        checked[name] = _check(name, known[name], value, where)
+        checked[name] = _check(name, known[name], value, where, from_text)
     return dataclasses.replace(settings, **checked)  # type: ignore[type-var]
 
 
-def _check(name: str, kind: Any, value: Any, where: str) -> Any:
+def _check(name: str, kind: Any, value: Any, where: str, from_text: bool) -> Any:
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        if isinstance(value, str) and kind is not str:
+        if from_text and isinstance(value, str) and kind is not str:
             return TypeAdapter(kind).validate_python(_parse(value))
         return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
     except (ValidationError, TypeError):
@@ -85,4 +88,5 @@ def to_json(settings: Any) -> dict[str, Any]:
 
 
 def from_json(cls: type[C], values: Mapping[str, Any], where: str) -> C:
-    return override(cls(), values, where)
+    """Settings as they were stored: every value of the type it has."""
+    return override(cls(), values, where, from_text=False)

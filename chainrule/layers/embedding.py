@@ -45,5 +45,8 @@ class HashedNgrams(nn.Module):
         """(batch, time) -> (batch, time, width), and the tokens to hand to the next call."""
         hashes = ngram_hashes(tokens, recent, self.largest, self.rows)
         places = torch.stack([each + n * self.rows for n, each in enumerate(hashes)], -1)  # (batch, time, orders)
-        vectors = F.embedding_bag(places.flatten(0, 1), self.weight, mode="sum", sparse=True)
+        kept = None
+        if self.training and self.dropout:  # of whole n-grams, so that none is relied upon alone
+            kept = F.dropout(self.weight.new_ones(places.shape), self.dropout).flatten(0, 1)
+        vectors = F.embedding_bag(places.flatten(0, 1), self.weight, mode="sum", sparse=True, per_sample_weights=kept)
         return vectors.unflatten(0, tokens.shape), torch.cat([recent, tokens], 1)[:, -(self.largest - 1) :]

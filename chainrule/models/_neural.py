@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from chainrule.arrays import load_arrays, save_arrays
+from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models.base import IGNORE, SCORED_AT_ONCE, Array, Batch, LanguageModel, Loss, State, check_ids
@@ -91,9 +92,9 @@ class NeuralModel(nn.Module, LanguageModel):
         A model of limited context reads overlapping windows, so that every token but the first few has at least
         half of a context before it.
         """
+        check_ids(stream, self.vocabulary_size)
         was_training = self.training
         self.eval()
-        check_ids(stream, self.vocabulary_size)
         ids = torch.from_numpy(np.asarray(stream, np.int64)).to(self.device)
         scores = torch.empty(max(len(ids) - 1, 0))
         if self.context_length is None:
@@ -146,9 +147,15 @@ class NeuralModel(nn.Module, LanguageModel):
         arrays, metadata = load_arrays(path)
         try:
             facts = json.loads(metadata["model"])
+            vocabulary_size, eos = facts["vocabulary_size"], facts["eos"]
+            if type(vocabulary_size) is not int or type(eos) is not int or not 0 <= eos < vocabulary_size:
+                raise ValueError(f"eos {eos} is not of a vocabulary of {vocabulary_size}")
+            config = from_json(sys.modules[cls.__module__].Config, facts["config"], "the file")
+            layers, found = getattr(config, "num_layers", 1), {array.dtype for array in arrays.values()}
+            if layers > len(arrays) or found != {np.dtype(np.float32)}:
+                raise ValueError(f"{len(arrays)} arrays of {', '.join(map(str, found))} for {layers} layers")
             with torch.device("meta"):  # no memory, no random numbers: the weights come from the file
-                config = sys.modules[cls.__module__].Config(**facts["config"])
-                model = cls(config, facts["vocabulary_size"], facts["eos"])
+                model = cls(config, vocabulary_size, eos)
             tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
             model.load_state_dict(tensors, assign=True)
         except (KeyError, TypeError, ValueError, RuntimeError, UserError) as error:

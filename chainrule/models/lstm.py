@@ -31,7 +31,7 @@ class Model(RecurrentModel):
 
 
 # What so many seconds on two cores of a laptop train best, as measured on a million words (docs/log.md).
-LADDER = (
+LADDER: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = (
     # seconds, settings of the model, settings of training
     (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"learning_rate": 0.006}),
     (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"learning_rate": 0.005}),

@@ -68,6 +68,14 @@ class Config:
         for name in ("width", "num_layers", "num_heads", "context_length"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("num_key_value_heads", "head_width", "hidden_width"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name} must be at least 1, or left out, got {value}")
+        for name in ("norm_epsilon", "rotary_base", "logit_cap"):
+            value, is_zero_fine = getattr(self, name), name != "rotary_base"
+            if not (0 < value < math.inf or (is_zero_fine and value == 0)):
+                raise UserError(f"{name} must be a number {'of at least' if is_zero_fine else 'above'} 0, got {value}")
         if self.head_width is None and self.width % self.num_heads:
             raise UserError(f"width must be a multiple of num_heads, got {self.width} and {self.num_heads}")
         if self.num_heads % self.key_value_heads:
@@ -81,8 +89,12 @@ class Config:
         for name in ("dropout", "ngram_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
-        if self.ngram_order and (self.ngram_order < 2 or self.ngram_rows & (self.ngram_rows - 1)):
-            raise UserError("ngram_order must be 0 or at least 2, and ngram_rows a power of two")
+        if self.is_concatenated and self.width < 2:
+            raise UserError("concatenated positions need a width of at least 2, got 1")
+        if self.ngram_order < 0 or self.ngram_order == 1:
+            raise UserError(f"ngram_order must be 0 or at least 2, got {self.ngram_order}")
+        if self.ngram_order and (self.ngram_rows < 1 or self.ngram_rows & (self.ngram_rows - 1)):
+            raise UserError(f"ngram_rows must be a power of two, got {self.ngram_rows}")
 
     @property
     def key_value_heads(self) -> int:
@@ -256,7 +268,7 @@ class Model(NeuralModel):
 
 
 # What so many seconds on two cores of a laptop train best, as measured on a megabyte of text (docs/log.md).
-LADDER = (
+LADDER: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = (
     # seconds, settings of the model, settings of training
     (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
     (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),

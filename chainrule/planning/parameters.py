@@ -23,7 +23,7 @@ def count_parameters(shape: Shape) -> Parameters:
         "attention": _attention(shape),
         "feedforward": _feedforward(shape),
         "norms": _norms(shape),
-        "output": 0 if shape.tied else shape.vocabulary_size * shape.width,
+        "output": shape.vocabulary_size * (shape.output_bias + (0 if shape.tied else shape.width)),
     }
     total = sum(parts.values())
     inner = parts["attention"] + parts["feedforward"] + parts["norms"]

@@ -30,6 +30,7 @@ class Shape:
     qk_norm: bool
     ngram_order: int = 0
     ngram_rows: int = 0
+    output_bias: bool = False
 
     @property
     def query_width(self) -> int:

@@ -21,6 +21,7 @@ from chainrule.training.interrupt import Request, stop_requests
 from chainrule.training.memory import memory_bytes
 from chainrule.training.nest import flatten, unflatten
 from chainrule.training.optimizer import Optimizer
+from chainrule.training.precision import check_precision
 from chainrule.training.recipe import Recipe
 from chainrule.training.watch import Watcher
 
@@ -79,6 +80,7 @@ class Trainer:
     def __init__(
         self, model: NeuralModel, recipe: Recipe, journey: Journey, watcher: Watcher, checkpoints: Checkpoints | None
     ):
+        check_precision(recipe.precision)
         self.model, self.recipe, self.journey = model, recipe, journey
         self.watcher, self.checkpoints = watcher, checkpoints
         self.optimizer = Optimizer(model, recipe)
@@ -154,7 +156,8 @@ class Trainer:
             if not len(rows):
                 continue
             state = select_rows(self.state, rows) if self.model.carries_state else None
-            loss, state = self._advance(Batch(inputs[rows], targets[rows]), state, candidates)
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
+                loss, state = self._advance(Batch(inputs[rows], targets[rows]), state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
             states.append(state)

@@ -6,6 +6,7 @@ from chainrule.errors import UserError, did_you_mean
 from chainrule.training.schedule import Schedule
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
+PRECISIONS = ("float32", "bfloat16")
 BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
@@ -35,7 +36,8 @@ class Recipe:
     evaluation_tokens: int = 65536  # of the validation text, at the most, before the end
     checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
-    compile: bool = False
+    compile: bool = False  # by torch.compile: faster steps for half a minute of waiting; needs a C++ compiler
+    precision: str = "float32"  # or bfloat16 for matrix products, where the processor has instructions for it
     minutes: float | None = None
     steps: int | None = None
     tokens: float | None = None
@@ -55,6 +57,8 @@ class Recipe:
         for name in ("momentum", "beta1", "beta2", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
+        if self.precision not in PRECISIONS:
+            raise UserError(f"precision must be {' or '.join(PRECISIONS)}, got '{self.precision}'")
         if not 0 <= self.sampled_softmax <= 1:
             raise UserError(f"sampled_softmax must be from 0 to 1, got {self.sampled_softmax}")
         for name in ("weight_decay", "clip", "checkpoint_seconds"):

@@ -137,7 +137,6 @@ def test_order_and_place_of_tokens_matter():
     assert len(set(found.flatten().tolist())) == 4
 
 
-@pytest.mark.xfail(strict=True, reason="HashedNgrams stores its dropout and does not use it yet")
 def test_dropout_is_on_while_training_and_off_after():
     tokens = texts()
     plain, layer = make(3), make(3)

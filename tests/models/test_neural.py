@@ -143,7 +143,6 @@ def test_scoring_drops_nothing_out_and_leaves_the_model_as_it_was():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-@pytest.mark.xfail(strict=True, reason="score leaves a training model in evaluation when it refuses ids")
 def test_a_refused_stream_leaves_the_model_as_it_was():
     model = make().train()
     with pytest.raises(UserError, match="token ids must be from 0 to 8, got 0 to 9"):
@@ -267,7 +266,6 @@ def test_facts_that_contradict_the_arrays_are_refused(saved: Path, facts: dict[s
     assert "does not hold such a model" in refused(saved)
 
 
-@pytest.mark.xfail(strict=True, reason="NeuralModel.load does not check these yet")
 @pytest.mark.parametrize(
     ("arrays", "facts"),
     [

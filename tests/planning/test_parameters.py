@@ -23,6 +23,8 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "narrow heads": {"head_width": 6, "bias": True},
     "hidden width": {"hidden_width": 100},
     "tied": {"tied": True},
+    "tied with an output bias": {"tied": True, "output_bias": True},
+    "output bias": {"output_bias": True},
     "layer norm": {"norm": "layer", "bias": True},
     "layer norm without bias": {"norm": "layer", "bias": False},
     "post": {"norm_placement": "post"},

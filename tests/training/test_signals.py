@@ -16,7 +16,9 @@ from tests.training.processes import Commands, steps_journalled, until
 
 RUN = Path("runs/cows")
 UNFINISHED = Path("runs/.cows.unfinished")
-REQUEST = ("train", "cows.txt", "--model", "gru", "--size", "tiny", "--tokenizer", "characters", "--as", RUN)
+MODEL = ("--model", "gru", "--size", "tiny", "--tokenizer", "characters", "--batch-size", 4, "--set", "window=16")
+REQUEST = ("train", "cows.txt", *MODEL, "--as", RUN)
+WILD = ("--model", "mlp", "--optimizer", "sgd", "--learning-rate", "1e38", "--set", "clip=0")
 
 
 def interrupted(commands: Commands, number: int, at: int, *arguments: object) -> tuple[int, str]:
@@ -47,10 +49,9 @@ def test_a_signal_ends_the_step_stores_it_and_says_how_to_go_on(commands, text, 
 
 @pytest.mark.slow
 def test_a_second_signal_leaves_at_once(commands, text):
-    """Steps of this one take seconds: the first signal waits for the end of one, the second does not."""
-    process = commands.start(
-        *REQUEST[:6], *REQUEST[6:], "--steps", 1000, "--set", "width=512", "--set", "window=512", "--batch-size", 64
-    )
+    """Steps of this one take long: the first signal waits for the end of one, the second does not."""
+    long_steps = ("--set", "width=256", "--set", "window=256", "--batch-size", 32)
+    process = commands.start(*REQUEST, "--steps", 1000, *long_steps)
     until(lambda: steps_journalled(RUN) >= 1)
     process.send(signal.SIGINT)
     process.send(signal.SIGTERM)
@@ -84,8 +85,7 @@ def test_ctrl_c_outside_the_loop_says_how_to_go_on_too(text, monkeypatch):
 
 @pytest.mark.slow
 def test_a_loss_that_explodes_ends_in_one_sentence_and_keeps_the_last_checkpoint(commands, text):
-    wild = ("--optimizer", "sgd", "--learning-rate", "1e25", "--set", "clip=0", "--set", "checkpoint_seconds=0")
-    code, said = commands.run(*REQUEST, "--steps", 50, *wild)
+    code, said = commands.run(*REQUEST, "--steps", 50, *WILD, "--set", "checkpoint_seconds=0")
     assert code == 2
     sentence = said.splitlines()[-1]
     kept = Checkpoints(UNFINISHED).steps()[-1]
@@ -99,8 +99,7 @@ def test_a_loss_that_explodes_ends_in_one_sentence_and_keeps_the_last_checkpoint
 
 @pytest.mark.slow
 def test_without_any_checkpoint_nothing_is_left_of_a_training_that_failed(commands, text):
-    wild = ("--optimizer", "sgd", "--learning-rate", "1e25", "--set", "clip=0")
-    code, said = commands.run(*REQUEST, "--steps", 50, *wild)
+    code, said = commands.run(*REQUEST, "--steps", 50, *WILD)
     assert code == 2
     assert "no checkpoint was stored yet" in said.splitlines()[-1]
     assert "--resume" not in said
@@ -125,7 +124,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_the_last_checkpoint_whole(commands, text, small_disk):
-    process = commands.start(*REQUEST, "--steps", 400, "--set", "checkpoint_seconds=0")
+    process = commands.start(*REQUEST, "--steps", 100, "--set", "checkpoint_seconds=0")
     until(lambda: len(Checkpoints(UNFINISHED).steps()) == 2)
     ballast = small_disk / "ballast"
     with open(ballast, "wb", buffering=0) as file:
@@ -144,9 +143,8 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(commands, text, small_disk
     ballast.unlink()
     code, said = commands.run("train", "--resume", RUN)
     assert code == 0, said
-    assert chainrule.load(RUN).metrics[-1]["steps"] == 400
-    monks = ("train", "cows.txt", "--model", "gru", "--size", "tiny", "--tokenizer", "characters", "--steps", 400)
-    assert commands.run(*monks, "--set", "checkpoint_seconds=0", "--as", "elsewhere")[0] == 0
+    assert chainrule.load(RUN).metrics[-1]["steps"] == 100
+    assert commands.run("train", "cows.txt", *MODEL, "--steps", 100, "--as", "elsewhere")[0] == 0
     assert (RUN / "model.safetensors").read_bytes() == Path("elsewhere/model.safetensors").read_bytes()
 
 
