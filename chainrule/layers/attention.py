@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
 
 Cache = tuple[Tensor, Tensor]  # keys and values of what was read: (batch, key_value_heads, time, head_width) each
@@ -39,19 +40,23 @@ class Attention(nn.Module):
         self.query_key_value = nn.Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, bias)
         self.output = nn.Linear(num_heads * head_width, width, bias)
         if is_normalised:
-            self.query_norm, self.key_norm = nn.RMSNorm(head_width), nn.RMSNorm(head_width)
+            self.query_norm, self.key_norm = RMSNorm(head_width), RMSNorm(head_width)
         self.is_normalised = is_normalised
 
     def forward(self, x: Tensor, positions: Positions, cache: Cache | None = None) -> tuple[Tensor, Cache]:
         """x (batch, time, width) -> the same shape, and the keys and values of all that was read."""
         batch, time, _ = x.shape
-        heads = self.num_heads + 2 * self.num_key_value_heads
-        joined = self.query_key_value(x).view(batch, time, heads, self.head_width).transpose(1, 2)
-        query, key, value = joined.split([self.num_heads, self.num_key_value_heads, self.num_key_value_heads], 1)
+        turned, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
+        joined = self.query_key_value(x).view(batch, time, turned + fixed, self.head_width)
+        both, value = joined.split([turned, fixed], 2)  # queries beside keys, (batch, time, heads, head_width)
         if self.is_normalised:
-            query, key = self.query_norm(query), self.key_norm(key)
+            query, key = both.split([self.num_heads, self.num_key_value_heads], 2)
+            both = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
         if positions.rotation is not None:
-            query, key = rotate(query, *positions.rotation), rotate(key, *positions.rotation)
+            cosine, sine = positions.rotation
+            both = rotate(both, cosine[:, None], sine[:, None])
+        query, key = both.transpose(1, 2).split([self.num_heads, self.num_key_value_heads], 1)
+        value = value.transpose(1, 2)
         if cache is not None:
             key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
         mixed = self._attend(query, key, value, positions.bias)

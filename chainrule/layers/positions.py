@@ -3,10 +3,12 @@ bias on attention scores that depends on distance (ALiBi, or learned per bucket 
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi", "relative")
 AT_INPUT = ("sinusoidal", "learned")  # joined to the embedding, once
@@ -45,10 +47,34 @@ def rotations(first: int, count: int, width: int, base: float, device: torch.dev
     return angles.cos(), angles.sin()
 
 
-def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_{i + width/2}) of (..., time, width) by its position's angle, as Llama does."""
+class _Rotate(torch.autograd.Function):
+    """The way back is the same turn in the other direction, so nothing of the vectors need be kept."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        ctx.save_for_backward(cosine, sine)
+        return _turn(vectors, cosine, sine, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _turn(gradient, *ctx.saved_tensors, -1), None, None
+
+
+def _turn(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tensor:
     low, high = vectors.chunk(2, -1)
-    return vectors * cosine + torch.cat([-high, low], -1) * sine
+    turned = vectors * cosine
+    half = sine[..., : sine.shape[-1] // 2]
+    turned_low, turned_high = turned.chunk(2, -1)
+    turned_low.addcmul_(high, half, value=-direction)
+    turned_high.addcmul_(low, half, value=direction)
+    return turned
+
+
+def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Turn each pair (x_i, x_{i + width/2}) of (..., width) by its position's angle, as Llama does."""
+    rotated: Tensor = _Rotate.apply(vectors, cosine, sine)
+    return rotated
 
 
 def alibi_slopes(num_heads: int) -> list[float]:

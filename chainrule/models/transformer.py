@@ -18,6 +18,7 @@ from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.block import Block
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
+from chainrule.layers.norm import RMSNorm
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models.base import State
@@ -52,7 +53,8 @@ class Config:
     bias: bool = False
     qk_norm: bool = False
     logit_cap: float = 0.0  # cap * tanh(logits / cap); 0: none
-    dropout: float = 0.0
+    dropout: float = 0.0  # of what enters the residual stream
+    attention_dropout: float = 0.0  # of attention's weights, which is slow on a CPU
     initialisation: str = "zero"  # of the projections into the residual stream; normal: as GPT-2
     ngram_order: int = 0  # hashed embeddings of 2-grams up to this; 0: none
     ngram_rows: int = 4096  # for each order; a power of two
@@ -86,7 +88,7 @@ class Config:
             raise UserError(f"rotary positions need an even head width, got {self.width_of_head}")
         if self.is_concatenated and self.tied:
             raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
-        for name in ("dropout", "ngram_dropout"):
+        for name in ("dropout", "attention_dropout", "ngram_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
         if self.is_concatenated and self.width < 2:
@@ -165,7 +167,7 @@ class Model(NeuralModel):
     def _norm(self) -> nn.Module:
         config = self.config
         if config.norm == "rms":
-            return nn.RMSNorm(config.width, eps=config.norm_epsilon)
+            return RMSNorm(config.width, config.norm_epsilon)
         return nn.LayerNorm(config.width, eps=config.norm_epsilon, bias=config.bias)
 
     def _block(self, config: Config) -> Block:
@@ -176,7 +178,7 @@ class Model(NeuralModel):
             config.width_of_head,
             config.bias,
             config.qk_norm,
-            config.dropout,
+            config.attention_dropout,
         )
         feedforward = FeedForward(config.width, config.width_of_feedforward, config.activation, config.bias)
         norms = (self._norm(), self._norm())

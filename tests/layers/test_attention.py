@@ -72,7 +72,7 @@ def by_hand(layer: Attention, x: Tensor, positions: Positions) -> Tensor:
             group = head // (num_heads // groups)
             Q, K, V = parts[head], parts[num_heads + group], parts[num_heads + groups + group]
             if layer.is_normalised:
-                epsilon = torch.finfo(x.dtype).eps
+                epsilon = layer.query_norm.epsilon
                 Q = Q / (Q.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.query_norm.weight
                 K = K / (K.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.key_norm.weight
             if positions.rotation is not None:

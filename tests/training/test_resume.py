@@ -5,13 +5,16 @@ import random
 import signal
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import chainrule
 from chainrule.api import resume
 from chainrule.errors import UserError
+from chainrule.layers.softmax import Sampler
 from chainrule.runs import making
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.journal import events
@@ -20,9 +23,11 @@ from tests.training.processes import steps_journalled, until
 from tests.training.trainings import (
     FAMILIES,
     HARD,
+    VOCABULARY,
     Clock,
     assert_same_tensors,
     go_on,
+    stream,
     train_with_stops,
     without_times,
 )
@@ -60,6 +65,21 @@ def test_so_it_is_with_the_plain_update_rules(optimizer, tmp_path):
     whole, _ = go_on(tmp_path / "whole", "lstm", recipe)
     pieces = train_with_stops(tmp_path / "pieces", "lstm", recipe, stops=(4, 14))
     assert_same_training(pieces, whole, (tmp_path / "pieces", tmp_path / "whole"))
+
+
+def test_so_it_is_with_a_sampled_softmax(tmp_path, monkeypatch):
+    """Which words are drawn depends on the seed and the step alone."""
+    monkeypatch.setattr("chainrule.training.loop.Sampler", partial(Sampler, head=3, tail=4))
+    recipe = replace(HARD, sampled_softmax=0.6)
+
+    def journey():
+        return {"counts": np.bincount(stream(1), minlength=VOCABULARY)}
+
+    whole, _ = go_on(tmp_path / "whole", "lstm", recipe, **journey())
+    pieces = train_with_stops(tmp_path / "pieces", "lstm", recipe, (3, 9), journey)
+    assert_same_training(pieces, whole, (tmp_path / "pieces", tmp_path / "whole"))
+    exact, _ = go_on(tmp_path / "exact", "lstm", HARD)
+    assert exact.position.best_loss != whole.position.best_loss
 
 
 def test_dropout_and_the_state_matter_to_what_is_compared(tmp_path):

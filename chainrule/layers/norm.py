@@ -1,0 +1,39 @@
+"""RMSNorm, x / √(mean x² + ε) ⊙ gain (Zhang and Sennrich, 2019), with its gradient written out.
+
+torch.nn.RMSNorm is the same made of smaller steps, which on a CPU takes four times as long.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class _RMSNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
+        scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
+        normed = x * scale
+        ctx.save_for_backward(normed, scale, gain)
+        return normed * gain
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        normed, scale, gain = ctx.saved_tensors
+        product = gradient * normed  # dy ⊙ x̂
+        to_gain = product.flatten(0, -2).sum(0)
+        along = (product @ gain / len(gain)).unsqueeze(-1)  # mean of dy ⊙ gain ⊙ x̂
+        return torch.addcmul(gradient * gain, normed, along, value=-1).mul_(scale), to_gain, None
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width: int, epsilon: float = 1e-5):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.epsilon = epsilon
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed: Tensor = _RMSNorm.apply(x, self.weight, self.epsilon)
+        return normed
