@@ -23,7 +23,8 @@ from chainrule.planning.compute import training_compute
 from chainrule.planning.machines import measure_this_machine
 from chainrule.planning.parameters import count_parameters
 from chainrule.planning.shapes import shape_of
-from chainrule.training.loop import Budget, Journey, Trainer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.watch import Watchers
 

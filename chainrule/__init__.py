@@ -6,17 +6,18 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from chainrule.api import load as load
+    from chainrule.api import resume as resume
     from chainrule.api import train as train
 
-__all__ = ["__version__", "load", "train"]
+__all__ = ["__version__", "load", "resume", "train"]
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-def __getattr__(name: str) -> Any:  # the two functions bring in everything else: only when asked for
-    if name in ("load", "train"):
+def __getattr__(name: str) -> Any:  # the three functions bring in everything else: only when asked for
+    if name in ("load", "resume", "train"):
         from chainrule import api
 
         return getattr(api, name)

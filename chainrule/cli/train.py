@@ -57,7 +57,7 @@ def command(
         typer.Option(
             metavar="NAME",
             help="ngram (default), infinigram; mlp, bow, attention, elman, ugrnn, gru, lstm, transformer "
-            "(default with a budget).",
+            "(with a budget, the default; of words, lstm).",
             rich_help_panel=ModelPanel,
         ),
     ] = None,

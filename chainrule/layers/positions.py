@@ -58,7 +58,8 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _turn(gradient, *ctx.saved_tensors, -1), None, None
+        cosine, sine = ctx.saved_tensors
+        return _turn(gradient, cosine, sine, -1), None, None
 
 
 def _turn(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tensor:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainrule.layers.cells import LSTM
+from chainrule.models._budgets import LSTM as LSTM_BUDGETS
+from chainrule.models._budgets import rung
 from chainrule.models._recurrent import RecurrentConfig, RecurrentModel
 
 
@@ -30,19 +32,9 @@ class Model(RecurrentModel):
         return LSTM(input_width, width, recurrent_dropout)
 
 
-# What so many seconds on two cores of a laptop train best, as measured on a million words (docs/log.md).
-LADDER: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = (
-    # seconds, settings of the model, settings of training
-    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"learning_rate": 0.006}),
-    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"learning_rate": 0.005}),
-    (450, {"width": 256, "input_dropout": 0.25, "dropout": 0.4}, {"learning_rate": 0.005}),
-    (1350, {"width": 400, "input_dropout": 0.35, "dropout": 0.5, "recurrent_dropout": 0.2}, {"learning_rate": 0.004}),
-)
-
-
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
     """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
-    _, shape, changes = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    shape, changes = rung(LSTM_BUDGETS, seconds)
     config = Config(num_layers=1, input_scale=6.0, **shape)
     recipe = {
         "sampled_softmax": 0.9 if vocabulary_size > 4096 else 0.0,

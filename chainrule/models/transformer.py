@@ -19,6 +19,7 @@ from chainrule.layers.block import Block
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
 from chainrule.layers.norm import RMSNorm
+from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models.base import State
@@ -269,30 +270,12 @@ class Model(NeuralModel):
         return cap * torch.tanh(logits / cap) if cap else logits
 
 
-# What so many seconds on two cores of a laptop train best, as measured on a megabyte of text (docs/log.md).
-LADDER: tuple[tuple[int, dict[str, Any], dict[str, Any]], ...] = (
-    # seconds, settings of the model, settings of training
-    (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
-    (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
-    (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
-    (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
-    (
-        300,
-        {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
-        {"batch_size": 16},
-    ),
-    (
-        1200,
-        {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
-        {"batch_size": 16},
-    ),
-)
 WIDTH_OF_HEAD = 32
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
     """The fast profile at a size that suits the time and the text, with the settings of training that go with it."""
-    _, shape, changes = next(rung for rung in reversed(LADDER) if seconds >= rung[0])
+    shape, changes = rung(TRANSFORMER, seconds)
     order = 6 if vocabulary_size <= 512 else 4 if vocabulary_size <= 8192 else 3
     rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
     is_large = vocabulary_size > 4096

@@ -48,4 +48,5 @@ def _quality(measured: dict[str, Any] | None) -> str:
     if measured["loss"] is None:
         return f"gives {measured['impossible_tokens']:,} of {measured['tokens']:,} tokens of {of} probability zero."
     bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "
-    return f"{bits}perplexity {measured['perplexity']:.2f} per token, on {of}."
+    perplexity = "beyond numbers" if measured["perplexity"] is None else f"{measured['perplexity']:.2f}"
+    return f"{bits}perplexity {perplexity} per token, on {of}."

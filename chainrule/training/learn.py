@@ -16,7 +16,8 @@ from chainrule.text.base import Tokenizer
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.job import Job
 from chainrule.training.journal import Journal
-from chainrule.training.loop import Budget, Journey, Trainer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.view import View
 from chainrule.training.watch import Watcher, Watchers

@@ -1,79 +1,31 @@
 """The training loop: read a batch, follow the gradient, now and then measure and store; the same for every model."""
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import exp, isfinite, log
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.data.windows import Window, Windows
+from chainrule.data.windows import Window
 from chainrule.errors import Stopped, UserError
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import IGNORE, Batch, State, select_rows
+from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.interrupt import Request, stop_requests
+from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
-from chainrule.training.nest import flatten, unflatten
+from chainrule.training.nest import flatten, join, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.precision import check_precision
 from chainrule.training.recipe import Recipe
+from chainrule.training.record import Records
 from chainrule.training.watch import Watcher
 
 SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
-SECONDS_BETWEEN_RECORDS = 1.0
 MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When training ends: after some steps, or some seconds."""
-
-    steps: int | None = None
-    seconds: float | None = None
-
-    def progress(self, step: int, seconds: float) -> float:
-        """0 to 1. In steps, the middle of the step: a first rate of zero, or a last one, would be a wasted update."""
-        if self.steps is not None:
-            return (step + 0.5) / self.steps
-        assert self.seconds is not None
-        return seconds / self.seconds
-
-    def is_over(self, step: int, seconds: float) -> bool:
-        return step >= self.steps if self.steps is not None else seconds >= (self.seconds or 0.0)
-
-
-@dataclass
-class Position:
-    """How far training is; with the weights and the optimizer's state, all that it needs to go on."""
-
-    step: int = 0
-    seconds: float = 0.0
-    evaluated: int = 0  # evaluations done
-    best_loss: float | None = None
-    best_step: int = 0
-    epoch_nats: float = 0.0  # of the epoch that is under way
-    epoch_tokens: int = 0
-
-
-@dataclass
-class Journey:
-    """What training needs besides the model and the recipe."""
-
-    windows: Windows
-    budget: Budget
-    validation: np.ndarray | None = None  # a stream to choose the best weights by
-    bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
-    counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
-    describe_batch: Callable[[Window], str] = lambda window: "a batch"
-    sample: Callable[[], str] | None = None
-    clock: Callable[[], float] = time.perf_counter
-    facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
 
 
 class Trainer:
@@ -87,14 +39,14 @@ class Trainer:
         self.schedule = recipe.shape
         self.position = Position()
         self.state: State | None = None  # of a recurrent model, between windows
-        self.average = _copy(model) if recipe.ema else None
+        self.average = copy_weights(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
         if recipe.sampled_softmax and journey.counts is not None:
             self.sampler = Sampler(torch.from_numpy(journey.counts))
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = torch.compile(model.advance, dynamic=False) if recipe.compile else model.advance
-        self._records = _Records()
+        self._records = Records()
 
     def run(self) -> NeuralModel:
         """Train until the budget is used up; the model then has the best weights that were found."""
@@ -162,7 +114,7 @@ class Trainer:
             nats += float(loss.total.detach())
             states.append(state)
         if self.model.carries_state:
-            self.state = _join(states)
+            self.state = join(states)
         return nats, count
 
     def _refuse_nonsense(self, window: Window, nats: float, norm: float) -> None:
@@ -244,8 +196,8 @@ class Trainer:
                 self.watcher.sample({"event": "sample", "step": position.step, "text": self.journey.sample()})
         self.model.train()
 
-    def _averaged(self) -> "_Swapped":
-        return _Swapped(self._named(), self.average)
+    def _averaged(self) -> "Swapped":
+        return Swapped(self._named(), self.average)
 
     def _finish(self) -> None:
         with torch.no_grad():
@@ -280,76 +232,5 @@ class Trainer:
         self.best = parts.get("best")
         if self.model.carries_state and "state" in parts:
             self.state = unflatten(self.model.start(self.recipe.batch_size), parts["state"])
-        self._records = _Records(**checkpoint.facts["records"])
+        self._records = Records(**checkpoint.facts["records"])
         self.position = Position(**checkpoint.facts["position"])
-
-
-@dataclass
-class _Records:
-    """Sums since the last line of the journal."""
-
-    nats: float = 0.0
-    tokens: int = 0
-    norm: float = 0.0
-    norms: int = 0
-    clipped: int = 0
-    rate: float = 0.0
-    since: float = 0.0
-
-    def add(self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float) -> None:
-        self.nats += nats
-        self.tokens += tokens
-        self.norm += norm
-        self.norms += 1
-        self.clipped += is_clipped
-        self.rate = rate
-
-    def is_due(self, seconds: float, budget: Budget) -> bool:
-        """By steps where the budget is in steps, so that a repeated training writes the same journal."""
-        if budget.steps is not None:
-            return self.norms >= max(1, budget.steps // 500)
-        return seconds - self.since >= max(SECONDS_BETWEEN_RECORDS, (budget.seconds or 0) / 500)
-
-    def take(self, seconds: float) -> dict[str, Any]:
-        record = {
-            "loss": self.nats / max(self.tokens, 1),
-            "learning_rate": self.rate,
-            "gradient_norm": self.norm / max(self.norms, 1),
-            "clipped": self.clipped > 0,
-            "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
-        }
-        self.__init__(since=seconds)  # type: ignore[misc]
-        return record
-
-
-class _Swapped:
-    """Within, the model has the averaged weights, where an average is kept."""
-
-    def __init__(self, parameters: dict[str, nn.Parameter], average: dict[str, Tensor] | None):
-        self._parameters, self._average = parameters, average
-
-    def _swap(self) -> None:
-        for name, parameter in self._parameters.items() if self._average is not None else ():
-            parameter.data, self._average[name] = self._average[name], parameter.data  # type: ignore[index]
-
-    def __enter__(self) -> None:
-        self._swap()
-
-    def __exit__(self, *problem: object) -> None:
-        self._swap()
-
-
-def _copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-
-
-def _join(states: list[State]) -> State:
-    """The state of the whole batch from those of its pieces, cut off from their gradients."""
-    first = states[0]
-    if isinstance(first, dict):
-        return {name: _join([state[name] for state in states]) for name in first}
-    if isinstance(first, tuple | list):
-        return type(first)(_join(list(parts)) for parts in zip(*states, strict=True))
-    if first is None:
-        return None
-    return torch.cat(states).detach() if len(states) > 1 else first.detach()

@@ -1,7 +1,8 @@
-"""A nest of tensors as a flat dictionary and back: states of recurrent models, to be stored."""
+"""Nests of tensors, as states of recurrent models are: flattened to be stored and back, or joined from pieces."""
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -29,3 +30,15 @@ def unflatten(like: Any, flat: dict[str, Tensor], name: str = "") -> Any:
     if isinstance(like, tuple | list):
         return type(like)(unflatten(part, flat, f"{inner}{index}") for index, part in enumerate(like))
     return None if like is None else flat[name]
+
+
+def join(states: list[Any]) -> Any:
+    """The state of the whole batch from those of its pieces, cut off from their gradients."""
+    first = states[0]
+    if isinstance(first, dict):
+        return {name: join([state[name] for state in states]) for name in first}
+    if isinstance(first, tuple | list):
+        return type(first)(join(list(parts)) for parts in zip(*states, strict=True))
+    if first is None:
+        return None
+    return torch.cat(states).detach() if len(states) > 1 else first.detach()

@@ -16,6 +16,7 @@ from chainrule.text.base import Tokenizer
 from chainrule.training.budget import Choice, Text, allot, choose
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
+from chainrule.training.expectation import expect
 from chainrule.training.job import Job, describe_files, hash_tokens
 from chainrule.training.learn import learn
 from chainrule.training.memory import keep_freed_memory
@@ -72,7 +73,9 @@ def make_choice(request: Request, module: Any, prepared: Prepared, folder: Path)
         return Choice(config, recipe, [])
     shards = TokenShards(folder / "tokens", "train")
     text = Text(shards, prepared.parts["validation"].tokens, prepared.tokenizer)
-    return allot(choose(module, config, recipe, asked, is_sized, text), module, text, request.started_at)
+    choice = choose(module, config, recipe, asked, is_sized, text)
+    choice.why.extend(expect(shards, TokenShards(folder / "tokens", "validation"), prepared.tokenizer, recipe.minutes))
+    return allot(choice, module, text, request.started_at)
 
 
 def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -> Run:

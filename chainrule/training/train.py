@@ -22,6 +22,7 @@ from chainrule.training.prepare import Prepared, TextSource, Tokenization, prepa
 DEFAULT_CORPUS = "builtin:python-docs"
 DEFAULT_MODEL = "ngram"
 BUDGET_MODEL = "transformer"
+BUDGET_MODELS = {"words": "lstm"}  # by tokenizer, where another was measured to be better
 BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
@@ -48,7 +49,9 @@ def model_name(request: Request) -> str:
     """A budget asks for a model that learns by gradient; without one, counting takes seconds."""
     if request.model is not None:
         return request.model
-    return BUDGET_MODEL if any(name in request.settings for name in BUDGETS) else DEFAULT_MODEL
+    if not any(name in request.settings for name in BUDGETS):
+        return DEFAULT_MODEL
+    return BUDGET_MODELS.get(request.tokenization.tokenizer, BUDGET_MODEL)
 
 
 def find_model(request: Request) -> Any:

@@ -34,7 +34,8 @@ def fit(architecture: str, ids: np.ndarray, vocabulary_size: int = VOCABULARY, e
     import torch
 
     from chainrule.data.windows import Ring, Windows
-    from chainrule.training.loop import Budget, Journey, Trainer
+    from chainrule.training.journey import Budget, Journey
+    from chainrule.training.loop import Trainer
     from chainrule.training.recipe import Recipe
     from chainrule.training.watch import Watchers
 

@@ -12,7 +12,8 @@ from chainrule.data.windows import Ring, Window, Windows
 from chainrule.models.base import IGNORE
 from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.journal import events
-from chainrule.training.loop import Budget, Journey, Trainer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.schedule import Schedule
 from chainrule.training.watch import Watchers

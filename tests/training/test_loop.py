@@ -12,7 +12,8 @@ from chainrule.errors import UserError
 from chainrule.models.base import IGNORE, Batch
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.journal import events
-from chainrule.training.loop import MIX, Budget, Journey, Trainer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import MIX, Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.watch import Record, Watchers
 from tests.training.trainings import FAMILIES, HARD, Log, assert_same_tensors, build, go_on, stream, windows

@@ -95,6 +95,7 @@ def test_weight_decay_changes_matrices_only(optimizer):
     assert torch.equal(with_decay.gain, without.gain)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of the one in torch
 def test_sparse_adagrad_is_that_of_torch():
     torch.manual_seed(0)
     start = torch.randn(8, 3)

@@ -18,7 +18,7 @@ from chainrule.layers.softmax import Sampler
 from chainrule.runs import making
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.journal import events
-from chainrule.training.loop import Budget
+from chainrule.training.journey import Budget
 from tests.training.processes import steps_journalled, until
 from tests.training.trainings import (
     FAMILIES,

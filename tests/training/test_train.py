@@ -105,7 +105,8 @@ def test_weights_mix_corpora_by_their_share(tmp_path):
     shares = {source["name"]: source for source in run.config["data"]["mixture"]}
     assert shares["a.txt"]["weight"] == 0.75
     assert shares["a.txt"]["epochs"] == pytest.approx(1)
-    text = run.tokenizer.decode(run.shards("train").tokens(0))
+    shards = run.shards("train")
+    text = "".join(run.tokenizer.decode(shards.tokens(shard)) for shard in range(len(shards)))
     a, b = (
         text.count("alpha") * len("alpha 500 one two three"),
         text.count("beta") * len("beta 500 four five six seven"),

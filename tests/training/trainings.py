@@ -16,7 +16,8 @@ from chainrule.errors import Stopped
 from chainrule.models._neural import NeuralModel
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.journal import Journal
-from chainrule.training.loop import Budget, Journey, Trainer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.watch import Record, Watcher, Watchers
 

@@ -1,0 +1,38 @@
+"""What a budget of time trains best: sizes and settings by seconds on two cores of a laptop (trials: docs/log.md).
+
+The Transformer's were found on a megabyte of characters, the LSTM's on a million words. Rung by rung: from so many
+seconds on, settings of the model, settings of training.
+"""
+
+from typing import Any
+
+Ladder = tuple[tuple[int, dict[str, Any], dict[str, Any]], ...]
+
+TRANSFORMER: Ladder = (
+    (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
+    (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
+    (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
+    (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
+    (
+        300,
+        {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
+        {"batch_size": 16},
+    ),
+    (
+        1200,
+        {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
+        {"batch_size": 16},
+    ),
+)
+
+LSTM: Ladder = (
+    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"learning_rate": 0.006}),
+    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"learning_rate": 0.005}),
+    (450, {"width": 256, "input_dropout": 0.2, "dropout": 0.35}, {"learning_rate": 0.005}),
+    (1350, {"width": 400, "input_dropout": 0.3, "dropout": 0.45}, {"learning_rate": 0.004}),
+)
+
+
+def rung(ladder: Ladder, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The highest that the time allows."""
+    return next((shape, changes) for least, shape, changes in reversed(ladder) if seconds >= least)

@@ -1,0 +1,56 @@
+"""What a training needs besides the model and the recipe: its text, when it ends, and how far it is."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from chainrule.data.windows import Window, Windows
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When training ends: after some steps, or some seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def progress(self, step: int, seconds: float) -> float:
+        """0 to 1. In steps, the middle of the step: a first rate of zero, or a last one, would be a wasted update."""
+        if self.steps is not None:
+            return (step + 0.5) / self.steps
+        assert self.seconds is not None
+        return seconds / self.seconds
+
+    def is_over(self, step: int, seconds: float) -> bool:
+        return step >= self.steps if self.steps is not None else seconds >= (self.seconds or 0.0)
+
+
+@dataclass
+class Position:
+    """How far training is; with the weights and the optimizer's state, all that it needs to go on."""
+
+    step: int = 0
+    seconds: float = 0.0
+    evaluated: int = 0  # evaluations done
+    best_loss: float | None = None
+    best_step: int = 0
+    epoch_nats: float = 0.0  # of the epoch that is under way
+    epoch_tokens: int = 0
+
+
+@dataclass
+class Journey:
+    """What training needs besides the model and the recipe."""
+
+    windows: Windows
+    budget: Budget
+    validation: np.ndarray | None = None  # a stream to choose the best weights by
+    bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
+    counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
+    describe_batch: Callable[[Window], str] = lambda window: "a batch"
+    sample: Callable[[], str] | None = None
+    clock: Callable[[], float] = time.perf_counter
+    facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint

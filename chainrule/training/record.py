@@ -1,0 +1,47 @@
+"""What the journal says of the steps since its last line: sums, turned into averages when the line is due."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.training.journey import Budget
+
+SECONDS_BETWEEN_RECORDS = 1.0
+MOST_RECORDS = 500  # of one training
+
+
+@dataclass
+class Records:
+    """Sums since the last line of the journal."""
+
+    nats: float = 0.0
+    tokens: int = 0
+    norm: float = 0.0
+    norms: int = 0
+    clipped: int = 0
+    rate: float = 0.0
+    since: float = 0.0
+
+    def add(self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float) -> None:
+        self.nats += nats
+        self.tokens += tokens
+        self.norm += norm
+        self.norms += 1
+        self.clipped += is_clipped
+        self.rate = rate
+
+    def is_due(self, seconds: float, budget: Budget) -> bool:
+        """By steps where the budget is in steps, so that a repeated training writes the same journal."""
+        if budget.steps is not None:
+            return self.norms >= max(1, budget.steps // MOST_RECORDS)
+        return seconds - self.since >= max(SECONDS_BETWEEN_RECORDS, (budget.seconds or 0) / MOST_RECORDS)
+
+    def take(self, seconds: float) -> dict[str, Any]:
+        record = {
+            "loss": self.nats / max(self.tokens, 1),
+            "learning_rate": self.rate,
+            "gradient_norm": self.norm / max(self.norms, 1),
+            "clipped": self.clipped > 0,
+            "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
+        }
+        self.__init__(since=seconds)  # type: ignore[misc]
+        return record
