@@ -85,7 +85,13 @@ def train(name: str, row: Row, home: Path) -> dict[str, Any]:
         command += ["--minutes", f"{row.minutes:g}"]
     print(f"{name}: chainrule {' '.join(command[3:])}", flush=True)
     ended = run_process([*command, "--as", str(path), "--overwrite", "--json"])
-    figures = describe(Run(path)) | {"wall_seconds": ended.seconds, "megabytes": ended.megabytes}
+    return measure(path, row) | {"wall_seconds": ended.seconds, "megabytes": ended.megabytes}
+
+
+def measure(path: Path, row: Row) -> dict[str, Any]:
+    """The figures of a run that is there."""
+    figures = describe(Run(path))
+    figures["wall_seconds"] = figures["seconds"]
     if row.test:
         figures["test"] = run_process(
             [sys.executable, "-m", "chainrule", "evaluate", str(path), str(row.test), "--worst", "0", "--json"]
@@ -140,7 +146,9 @@ def cells(figures: dict[str, Any]) -> dict[str, str]:
         "text": figures["text"],
         "chosen": what_was_chosen(figures),
         "parameters": f"{figures['parameters']:,}",
-        "seconds": f"{figures['wall_seconds']:.1f}" + (f" of {asked:g}" if asked else ""),
+        "seconds": f"{figures['wall_seconds']:.1f}"
+        + (f" of {asked:g}" if asked else "")
+        + (f" ({figures['remark']})" if figures.get("remark") else ""),
         "tokens/s": f"{speed:,}" if speed else "–",
         "epochs": "/".join(f"{each:.2f}" for each in epochs) if epochs else "1",
         "nats/token": f"{validation['loss']:.4f}",
@@ -178,6 +186,8 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--only", action="append", default=[], metavar="ROW", help="by name, or how names begin")
     parser.add_argument("--ladder-minutes", type=float, default=1.0)
     parser.add_argument("--trial", type=float, metavar="MINUTES", help="so short a run of each; nothing is kept")
+    parser.add_argument("--collect", action="store_true", help="take the runs that are there instead of training")
+    parser.add_argument("--remark", default="", help="what a reader should know of these rows, such as 'one core'")
     parser.add_argument("--list", action="store_true", help="the names of all rows")
     arguments = parser.parse_args(words)
     rows = LEARNING | ladder(arguments.ladder_minutes)
@@ -192,7 +202,8 @@ def main(words: list[str] | None = None) -> None:
             if arguments.trial and row.minutes is not None:
                 row = Row(row.text, row.arguments, arguments.trial, row.test, row.goal)
             part = "ladder" if name.startswith("ladder-") else "learning"
-            fresh[part][name] = train(name, row, home)
+            found = measure(home / name, row) if arguments.collect else train(name, row, home)
+            fresh[part][name] = found | {"remark": arguments.remark}
             figures = fresh[part] if arguments.trial else RESULTS.figures(part) | fresh[part]
             section = ladder_section(figures) if part == "ladder" else learning_section(figures)
             publish(RESULTS, part, section, bool(arguments.trial))

@@ -22,7 +22,7 @@ LINES = (
 
 
 class SumModel(LanguageModel):
-    """The next token depends on the sum of all tokens since the start, so states and starts matter."""
+    """The next token depends on the sum of all tokens since the last eos, so states and starts matter."""
 
     def __init__(self, log_probability: np.ndarray, eos: int) -> None:
         self.table = log_probability  # (rows, vocabulary)
@@ -32,7 +32,9 @@ class SumModel(LanguageModel):
         return np.zeros(batch_size, np.int64)
 
     def step(self, tokens: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        totals = state[:, None] + np.cumsum(tokens, 1)  # (batch, time)
+        sums = state[:, None] + np.cumsum(tokens, 1)  # (batch, time)
+        before = np.maximum.accumulate(np.where(tokens == self.eos, sums - tokens, 0), 1)
+        totals = sums - before
         return self.table[totals % len(self.table)], totals[:, -1]
 
 
