@@ -60,15 +60,6 @@ def _plain(value: str) -> Any:
     return Text(value)
 
 
-def describe_settings(settings: dict[str, Any]) -> str:
-    """'order 5, smoothing katz': without what is off or does not apply."""
-    shown = {name: value for name, value in settings.items() if value not in ((), [], None, False, 0)}
-    shown = {name: "on" if value is True else value for name, value in shown.items()}
-    if shown.get("smoothing") != "add-k":
-        shown.pop("k", None)
-    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())
-
-
 def plural(count: int, noun: str) -> str:
     """1 document, 2,000 documents."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

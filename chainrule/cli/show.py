@@ -26,9 +26,10 @@ def command(
     if context is not None:
         _show_places(run, context, as_json)
         return
-    from chainrule.cli.output import describe_settings, plural, print_json, print_notes, print_rows, say, size
+    from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
+    from chainrule.runs.card import describe_settings
     from chainrule.runs.folder import Run
 
     loaded = Run(run)

@@ -200,6 +200,7 @@ def _resume(
 
 def _report(run: Any, as_json: bool) -> None:
     from chainrule.cli import output
+    from chainrule.runs.card import describe_settings
 
     metrics = run.metrics[-1]
     if as_json:
@@ -213,7 +214,7 @@ def _report(run: Any, as_json: bool) -> None:
     rows = [
         ("text", f"{output.plural(train['documents'], 'document')} ({unit}), {text_size}, sha256 {train['hash'][:12]}"),
         ("tokens", f"{train['tokens']:,} ({tokenizer['kind']}, vocabulary {tokenizer['vocabulary_size']:,})"),
-        ("model", f"{run.architecture}: {output.describe_settings(config['model'])}"),
+        ("model", f"{run.architecture}: {describe_settings(config['model'])}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
         *_describe_learning(metrics),
         ("time", f"{metrics['seconds']:.1f} s"),

@@ -7,7 +7,7 @@ from typing import Any
 def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
     data, tokenizer = settings["data"], settings["tokenizer"]
     made = f"made by Chainrule {settings['chainrule']} on {settings['started_at'][:10]}"
-    model = ", ".join(f"{key} {value}" for key, value in settings["model"].items() if value not in ((), []))
+    model = describe_settings(settings["model"])
     lines = [
         f"# {name}",
         "",
@@ -50,3 +50,12 @@ def _quality(measured: dict[str, Any] | None) -> str:
     bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "
     perplexity = "beyond numbers" if measured["perplexity"] is None else f"{measured['perplexity']:.2f}"
     return f"{bits}perplexity {perplexity} per token, on {of}."
+
+
+def describe_settings(settings: dict[str, Any]) -> str:
+    """'order 5, smoothing katz': without what is off or does not apply."""
+    shown = {name: value for name, value in settings.items() if value not in ((), [], None, False, 0)}
+    shown = {name: "on" if value is True else value for name, value in shown.items()}
+    if shown.get("smoothing") != "add-k":
+        shown.pop("k", None)
+    return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

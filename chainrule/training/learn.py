@@ -23,6 +23,7 @@ from chainrule.training.view import View
 from chainrule.training.watch import Watcher, Watchers
 
 SAMPLE_TOKENS = 120
+PIECES = 16
 SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
 
 
@@ -126,10 +127,15 @@ def learn(
 
 
 def _validation(held_out: TokenShards, recipe: Recipe) -> np.ndarray | None:
-    """The part of the validation text that is looked at while training."""
+    """The part of the validation text that is looked at while training: pieces from all over it."""
     if not held_out.part.documents:
         return None
-    return held_out.tokens(0)[: recipe.evaluation_tokens]
+    stream = held_out.tokens(0)
+    if len(stream) <= recipe.evaluation_tokens:
+        return stream
+    length = max(recipe.evaluation_tokens // PIECES, 2)
+    starts = np.linspace(0, len(stream) - length, PIECES).astype(np.int64)
+    return np.concatenate([stream[start : start + length] for start in starts])
 
 
 def _counts(shards: TokenShards, tokenizer: Tokenizer) -> np.ndarray:

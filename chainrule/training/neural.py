@@ -5,9 +5,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from chainrule.config import fields as config_fields
 from chainrule.config import override
 from chainrule.data.shards import TokenShards
-from chainrule.errors import Stopped, UserError
+from chainrule.errors import Stopped, UserError, did_you_mean
 from chainrule.evaluation.stream import evaluate_shards
 from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
 from chainrule.runs.making import new_run
@@ -62,6 +63,7 @@ def begin(
 
 def make_choice(request: Request, module: Any, prepared: Prepared, folder: Path) -> Choice:
     """Sizes and rates: as asked for, and for the rest what suits the text, the time and this machine."""
+    _check_names(request, module)
     asked = {key: value for key, value in request.settings.items() if key in RECIPE_FIELDS}
     asked.setdefault("seed", request.splitting.seed)
     if not any(name in asked for name in BUDGETS):
@@ -76,6 +78,18 @@ def make_choice(request: Request, module: Any, prepared: Prepared, folder: Path)
     choice = choose(module, config, recipe, asked, is_sized, text)
     choice.why.extend(expect(shards, TokenShards(folder / "tokens", "validation"), prepared.tokenizer, recipe.minutes))
     return allot(choice, module, text, request.started_at)
+
+
+def _check_names(request: Request, module: Any) -> None:
+    """Settings of the model and of training share one set of names."""
+    own = config_fields(module.Config)
+    for name in request.settings:
+        if name not in own and name not in RECIPE_FIELDS:
+            hint = did_you_mean(name, [*own, *RECIPE_FIELDS])
+            raise UserError(
+                f"unknown setting '{name}'{hint} (of {model_name(request)}: {', '.join(own)}; "
+                f"of training: {', '.join(sorted(RECIPE_FIELDS))})"
+            )
 
 
 def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -> Run:

@@ -24,7 +24,7 @@ class Records:
     def add(self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float) -> None:
         self.nats += nats
         self.tokens += tokens
-        self.norm += norm
+        self.norm = max(self.norm, norm)  # an average would hide the one that explodes
         self.norms += 1
         self.clipped += is_clipped
         self.rate = rate
@@ -39,7 +39,7 @@ class Records:
         record = {
             "loss": self.nats / max(self.tokens, 1),
             "learning_rate": self.rate,
-            "gradient_norm": self.norm / max(self.norms, 1),
+            "gradient_norm": self.norm,
             "clipped": self.clipped > 0,
             "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
         }

@@ -90,6 +90,7 @@ def train(request: Request) -> Run:
     check_free(path, request.overwrite)
     is_counting = hasattr(module.Model, "fit")
     if is_counting:
+        _refuse_budget(request)
         resolve_model(request, module)  # bad settings are better refused before any text is read
     source = TextSource(
         request.inputs, request.reading, request.splitting, request.validation, may_repeat=not is_counting
