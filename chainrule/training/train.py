@@ -107,6 +107,15 @@ def train(request: Request) -> Run:
     return Run(path)
 
 
+def _refuse_budget(request: Request) -> None:
+    for name in BUDGETS:
+        if name in request.settings:
+            raise UserError(
+                f"{model_name(request)} counts its text once, so it takes no --{name}; leave that out, or choose a "
+                f"model that learns by gradient (--model {BUDGET_MODEL})"
+            )
+
+
 def count(request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str) -> None:
     """Fill the run of a model that counts."""
     read_at = time.time()
