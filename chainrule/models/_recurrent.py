@@ -45,6 +45,11 @@ class RecurrentConfig:
             )
 
 
+def _deviation(width: int, scale: float) -> float:
+    """Of embeddings at the start. Scaled ones are 0.2 on their way in, and small where they are the output."""
+    return min(0.5, 8 * width**-0.5) if scale == 1 else 0.2 / scale
+
+
 class RecurrentModel(NeuralModel):
     """A state is a tuple of one entry per layer: (h,), or (h, c) for an LSTM; (batch, width) each."""
 
@@ -66,7 +71,7 @@ class RecurrentModel(NeuralModel):
         )
         self.unembedding = None if config.tied else nn.Parameter(torch.empty(vocabulary_size, config.width))
         self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
-        nn.init.normal_(self.embedding.weight, std=min(0.5, 8 * embedding_width**-0.5) / config.input_scale)
+        nn.init.normal_(self.embedding.weight, std=_deviation(embedding_width, config.input_scale))
         if self.unembedding is not None:
             nn.init.normal_(self.unembedding, std=config.width**-0.5)
 
