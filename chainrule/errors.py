@@ -17,6 +17,10 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+class Diverged(UserError):
+    """Training that went wrong in a way that going on would only repeat."""
+
+
 class Stopped(Exception):
     """Work that was asked to stop, and stopped in good order: the sentence says how to go on."""
 

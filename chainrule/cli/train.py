@@ -139,6 +139,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Train a model on your text and store it as a run folder."""
+    given = dict(locals())
     from chainrule.cli.main import started_at
     from chainrule.config import parse_assignments
     from chainrule.data.corpus import Reading
@@ -160,8 +161,8 @@ def command(
         "batch_size": batch_size,
     }
     settings = {name: value for name, value in named.items() if value is not None} | parse_assignments(set_ or [])
-    if resume:
-        _report(_resume(resume, inputs, model, size, settings, tensorboard), as_json)
+    if resume is not None:
+        _report(_resume(resume, given, settings), as_json)
         return
     request = Request(
         inputs=tuple(inputs or [DEFAULT_CORPUS]),
@@ -181,21 +182,22 @@ def command(
     _report(train(request), as_json)
 
 
-def _resume(
-    name: str,
-    inputs: list[str] | None,
-    model: str | None,
-    size: str | None,
-    settings: dict[str, Any],
-    tensorboard: bool,
-) -> Any:
+RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_", "minutes", "steps", "tokens", "epochs", "optimizer"}
+RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # compared with those it began with
+
+
+def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
+    """Whatever else was given would be without effect, so it is refused by name."""
+    import inspect
+
     from chainrule.errors import UserError
     from chainrule.training.neural import resume
 
-    if inputs:
-        raise UserError(f"--resume goes on with the text it began with; leave out '{inputs[0]}'")
-    asked = settings | ({"model": model} if model else {}) | ({"size": size} if size else {})
-    return resume(name, asked, tensorboard)
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name not in RESUMABLE_WITH and given[parameter.name] != parameter.default:
+            flag = "the text" if parameter.name == "inputs" else "--" + parameter.name.rstrip("_").replace("_", "-")
+            raise UserError(f"--resume goes on with what training began with; leave out {flag}")
+    return resume(name, settings | ({"model": given["model"]} if given["model"] else {}), given["tensorboard"])
 
 
 def _report(run: Any, as_json: bool) -> None:

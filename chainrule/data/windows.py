@@ -12,7 +12,6 @@ from math import ceil
 
 import numpy as np
 
-from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
 
 
@@ -25,10 +24,6 @@ class Ring:
         self.size = int(self._starts[-1])
         if self.size < 1:
             raise UserError("there is no text to train on; give more text")
-
-    @classmethod
-    def of(cls, shards: TokenShards) -> "Ring":
-        return cls([shards.tokens(shard) for shard in range(len(shards))])
 
     def take(self, starts: np.ndarray, length: int) -> np.ndarray:
         """`length` tokens from each place on: (len(starts), length) int64."""

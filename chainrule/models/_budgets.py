@@ -33,6 +33,15 @@ LSTM: Ladder = (
 )
 
 
-def rung(ladder: Ladder, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The highest that the time allows."""
-    return next((shape, changes) for least, shape, changes in reversed(ladder) if seconds >= least)
+MEASURED_TOKENS = 1_000_000  # what the ladders were found on
+
+
+def rung(ladder: Ladder, seconds: float, tokens: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The highest that the time allows. A shorter text gets a smaller model; of a longer one less is read twice, so
+    less is dropped out. (How much, by square roots, is a guess that no trial has tested.)"""
+    plenty = (tokens / MEASURED_TOKENS) ** 0.5
+    seconds *= min(plenty, 1.0)
+    shape, changes = next((shape, changes) for least, shape, changes in reversed(ladder) if seconds >= least)
+    if plenty > 1.5:
+        shape = {name: round(value / plenty, 3) if name.endswith("dropout") else value for name, value in shape.items()}
+    return shape, changes

@@ -34,7 +34,7 @@ def _settings(num_layers: int, width: int, num_heads: int, head_width: int, **ot
 
 def _gpt2(size: str, num_layers: int, width: int, published: int) -> Preset:
     return Preset(
-        _settings(num_layers, width, width // 64, 64, context_length=1024, dropout=0.1),
+        _settings(num_layers, width, width // 64, 64, context_length=1024, dropout=0.1, attention_dropout=0.1),
         vocabulary_size=50_257,
         batch_tokens=512 * 1024,
         learning_rate=None,
@@ -61,7 +61,7 @@ def _gpt3(
 
 GPT = Preset(
     # The released weights use the tanh form of GELU, like those of GPT-2.
-    _settings(12, 768, 12, 64, context_length=512, norm_placement="post", dropout=0.1),
+    _settings(12, 768, 12, 64, context_length=512, norm_placement="post", dropout=0.1, attention_dropout=0.1),
     vocabulary_size=40_478,
     batch_tokens=64 * 512,
     learning_rate=2.5e-4,

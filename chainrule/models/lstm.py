@@ -34,11 +34,12 @@ class Model(RecurrentModel):
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
     """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
-    shape, changes = rung(LSTM_BUDGETS, seconds)
+    shape, changes = rung(LSTM_BUDGETS, seconds, tokens)
     config = Config(num_layers=1, input_scale=4.0, **shape)
     recipe = {
         "sampled_softmax": 0.95 if vocabulary_size > 4096 else 0.0,
         "clip": 1.0,
         **changes,
     }
-    return config, recipe, [f"one layer of width {config.width}: best for about {seconds:,.0f} seconds on such a text"]
+    budget = f"{seconds:,.0f} seconds of two laptop cores and {tokens:,} tokens"
+    return config, recipe, [f"one layer of width {config.width}: for {budget}"]

@@ -5,26 +5,31 @@ machines, and paid out: reading, measuring, training, evaluating and writing all
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
+from chainrule.config import override
 from chainrule.data.shards import TokenShards
 from chainrule.data.windows import Ring, Windows
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import Batch
 from chainrule.planning.machines import measure_this_machine
 from chainrule.text.base import Tokenizer
-from chainrule.training.optimizer import Optimizer
+from chainrule.training.journey import Budget, Journey
+from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.watch import Watcher
 
 REFERENCE_SPEED = 165e9  # multiplications and additions a second, of the two cores that the sizes were chosen on
 MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
 EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
+SCORED_PART = 0.1  # and no more than this to the validation text at the end
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
+WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Speed:
 
     training: float
     scoring: float
+    parameters: int
 
 
 @dataclass(frozen=True)
@@ -49,18 +55,19 @@ class Choice:
     config: Any
     recipe: Recipe
     why: list[str]
-    seconds_left: Callable[[], float] | None = None  # for the loop, once everything else is paid for
+    seconds: float | None = None  # of minutes, what is left for the loop when everything else is paid for
 
 
-def choose(module: Any, config: Any, recipe: Recipe, asked: Mapping[str, Any], is_sized: bool, text: Text) -> Choice:
-    """For a recipe in minutes. What was asked for stays; the rest follows from the time, the text and the machine."""
+def choose(module: Any, recipe: Recipe, asked: Mapping[str, Any], own: Mapping[str, Any], text: Text) -> Choice:
+    """The architecture's own choice for the time, the text and the machine; what was asked for stays."""
     assert recipe.minutes is not None
-    total, why = recipe.minutes * 60, []
-    if not is_sized and hasattr(module, "for_budget"):
-        ratio = _machine_ratio(total)
-        size = text.tokenizer.vocabulary_size
-        config, changes, why = module.for_budget(total * ratio, text.shards.part.tokens, size)
-        recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in asked})
+    total = recipe.minutes * 60
+    seconds = total * _machine_ratio(total)
+    config, changes, why = module.for_budget(seconds, text.shards.part.tokens, text.tokenizer.vocabulary_size)
+    config = override(config, own, "the settings of the model")
+    recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in asked})
+    if "window" not in asked and getattr(config, "context_length", None):
+        recipe = replace(recipe, window=config.context_length)
     return Choice(config, recipe, why)
 
 
@@ -71,42 +78,41 @@ def _machine_ratio(total: float) -> float:
     return measure_this_machine(min(total * 0.005, 1.0), size=512).flops_per_second / REFERENCE_SPEED
 
 
-def allot(choice: Choice, module: Any, text: Text, started_at: float) -> Choice:
+def allot(choice: Choice, module: Any, text: Text, asked: Mapping[str, Any], started_at: float) -> Choice:
     """Measure how fast such a model trains and scores, and keep time for what comes after training."""
     recipe = choice.recipe
     assert recipe.minutes is not None
     total = recipe.minutes * 60
     speed = measure(module, choice.config, recipe, text, min(total * MEASURED_PART, LONGEST_MEASUREMENT))
-    seen = int(EVALUATED_PART * total * speed.scoring / recipe.evaluations)
-    recipe = replace(recipe, evaluation_tokens=max(min(seen, text.held_out_tokens), 1024))
-    after = text.held_out_tokens / speed.scoring + WRITING_SECONDS
-
-    def seconds_left() -> float:
-        return max(total - (time.time() - started_at) - after, 0.05 * total)
-
-    epochs = speed.training * seconds_left() / text.shards.part.tokens
+    if "evaluation_tokens" not in asked:
+        affordable = int(EVALUATED_PART * total * speed.scoring / recipe.evaluations)
+        recipe = replace(recipe, evaluation_tokens=max(min(affordable, text.held_out_tokens), 1024))
+    if "final_tokens" not in asked and text.held_out_tokens > SCORED_PART * total * speed.scoring:
+        recipe = replace(recipe, final_tokens=max(int(SCORED_PART * total * speed.scoring), 4096))
+    scored = min(text.held_out_tokens, recipe.final_tokens or text.held_out_tokens) + recipe.evaluation_tokens
+    after = scored / speed.scoring + WRITING_SECONDS + speed.parameters * WRITING_PER_PARAMETER
+    seconds = max(total - (time.time() - started_at) - after, 0.05 * total)
+    epochs = speed.training * seconds / text.shards.part.tokens
     why = [*choice.why, f"{speed.training:,.0f} tokens/s on this machine: {epochs:.1f} times through the text"]
-    return Choice(choice.config, recipe, why, seconds_left)
+    return Choice(choice.config, recipe, why, seconds)
 
 
 def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float) -> Speed:
     """Steps and scores of a model that is then thrown away, for about so many seconds."""
+    stream, size = text.shards.tokens(0), text.tokenizer.vocabulary_size
     torch.manual_seed(0)
-    model: NeuralModel = module.Model(config, text.tokenizer.vocabulary_size, text.tokenizer.eos)
-    windows = Windows([Ring([text.shards.tokens(0)])], [1.0], recipe.batch_size, recipe.window)
-    optimizer = Optimizer(model, recipe)
+    model: NeuralModel = module.Model(config, size, text.tokenizer.eos)
+    windows = Windows([Ring([stream])], [1.0], recipe.batch_size, recipe.window)
+    journey = Journey(windows, Budget(steps=1 << 30), counts=np.bincount(stream, minlength=size))
+    trainer = Trainer(model, replace(recipe, compile=False), journey, Watcher(), None)
     times: list[float] = []
     began = time.perf_counter()
     while len(times) < 2 or time.perf_counter() - began < seconds * 0.7:
-        window = windows.window(len(times))
         at = time.perf_counter()
-        batch = Batch(torch.from_numpy(window.inputs), torch.from_numpy(window.targets))
-        loss, _ = model.advance(batch, model.start(recipe.batch_size) if model.carries_state else None)
-        (loss.total / loss.count).backward()
-        optimizer.step(1.0)
+        trainer.step()
         times.append(time.perf_counter() - at)
-    scored = text.shards.tokens(0)[: max(4 * recipe.window, 1024)]
+    scored = stream[: max(4 * recipe.window, 1024)]
     at = time.perf_counter()
     model.score(scored)
     scoring = (len(scored) - 1) / (time.perf_counter() - at)
-    return Speed(windows.tokens_per_step / sorted(times)[len(times) // 2], scoring)
+    return Speed(windows.tokens_per_step / sorted(times)[len(times) // 2], scoring, model.num_parameters)

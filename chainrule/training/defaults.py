@@ -1,34 +1,37 @@
-"""The recipe that a model gets unless it is told otherwise: by kind of architecture, size and vocabulary."""
+"""The recipe that a model gets unless it is told otherwise: by kind of model, size and optimizer."""
 
+from dataclasses import replace
 from typing import Any
 
 from chainrule.training.recipe import Recipe
 
-RECURRENT = ("elman", "ugrnn", "gru", "lstm")
 DEFAULT_MINUTES = 5.0
 DEFAULT_WINDOW = 64
+# Peak rates where the optimizer was chosen by hand, and not with the model.
+RATES = {"sgd": 1.0, "momentum": 0.1, "adamw": 0.002, "muon": 0.01}
 
 
-def default_recipe(architecture: str, config: Any) -> Recipe:
+def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
     """Higher rates for narrower models; recurrent models read chains of short windows."""
+    recipe = _of_kind(module, config)
+    if optimizer in RATES and optimizer != recipe.optimizer:
+        recipe = replace(recipe, optimizer=optimizer, learning_rate=RATES[optimizer])
+    return recipe
+
+
+def _of_kind(module: Any, config: Any) -> Recipe:
     width = getattr(config, "width", 128)
-    if architecture == "transformer":
+    reads = getattr(config, "context_length", None)
+    if module.Model.carries_state:
+        rate = min(0.006, 1.0 / width)
+        return Recipe(optimizer="adamw", window=32, chain=64, batch_size=16, learning_rate=rate, beta2=0.99)
+    if reads and hasattr(config, "num_layers"):
         return Recipe(
-            window=config.context_length,
-            batch_size=max(4, 2048 // config.context_length),
-            matrix_learning_rate=0.03,
+            window=reads,
+            batch_size=max(4, 2048 // reads),
+            matrix_learning_rate=0.02,
             learning_rate=min(0.015, 2.0 / width),
-            muon_rounds=4,
+            muon_rounds=3,
         )
-    if architecture in RECURRENT:
-        return Recipe(
-            optimizer="adamw",
-            window=32,
-            chain=64,
-            batch_size=16,
-            learning_rate=min(0.006, 1.0 / width),
-            beta2=0.99,
-            clip=0.5,
-        )
-    window = min(getattr(config, "context_length", None) or DEFAULT_WINDOW, 128)
+    window = min(reads or DEFAULT_WINDOW, 128)
     return Recipe(optimizer="adamw", window=window, batch_size=16, learning_rate=0.003, beta2=0.99)

@@ -27,6 +27,7 @@ class Job:
     files: list[dict[str, Any]]  # what was read: path, bytes, sha256
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen, and for what reason
+    budget_seconds: float | None = None  # of minutes, what is left for the loop
 
     def write(self, folder: Path) -> None:
         new = folder / f"{RESUMABLE}.tmp"
@@ -101,7 +102,7 @@ class Job:
 
 def _is_same(known: Any, asked: Any) -> bool:
     try:
-        return str(known) == str(asked) or float(known) == float(asked)
+        return str(known).lower() == str(asked).lower() or float(known) == float(asked)
     except (TypeError, ValueError):
         return False
 

@@ -11,6 +11,7 @@ from torch import nn
 
 from chainrule.data.shards import TokenShards
 from chainrule.data.windows import Ring, Window, Windows
+from chainrule.evaluation.stream import spread
 from chainrule.models._neural import NeuralModel
 from chainrule.text.base import Tokenizer
 from chainrule.training.checkpoint import Checkpoints
@@ -23,7 +24,6 @@ from chainrule.training.view import View
 from chainrule.training.watch import Watcher, Watchers
 
 SAMPLE_TOKENS = 120
-PIECES = 16
 SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
 
 
@@ -73,7 +73,6 @@ def learn(
     folder: Path,
     job: Job,
     tokenizer: Tokenizer,
-    seconds_left: Callable[[], float] | None = None,
     watchers: tuple[Watcher, ...] = (),
 ) -> Learned:
     """Train in this run folder, from its newest checkpoint where there is one."""
@@ -86,10 +85,7 @@ def learn(
     newest = checkpoints.load()
     if newest:
         job.check_belongs(newest.facts["job"])
-        planned = newest.facts["budget_seconds"]
-    else:
-        planned = seconds_left() if seconds_left else None
-    budget = make_budget(recipe, windows, planned)
+    budget = make_budget(recipe, windows, job.budget_seconds)
     journey = Journey(
         windows,
         budget,
@@ -98,7 +94,7 @@ def learn(
         counts=counts,
         describe_batch=lambda window: _describe(window, tokenizer),
         sample=_sampler(model, tokenizer, budget),
-        facts={"job": job.essence, "budget_seconds": budget.seconds},
+        facts={"job": job.essence},
     )
     view = View()
     with Watchers(journal, view, *watchers) as watcher:
@@ -120,7 +116,7 @@ def learn(
         for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
             watcher.message(line)
         trainer.run()
-        view.end({})
+        view.end({})  # the journal ends with the figures of the whole run
     position = trainer.position
     seen = position.step * windows.tokens_per_step
     return Learned(model, position.step, seen, windows.epochs(position.step), position.seconds, position.best_step)
@@ -130,12 +126,7 @@ def _validation(held_out: TokenShards, recipe: Recipe) -> np.ndarray | None:
     """The part of the validation text that is looked at while training: pieces from all over it."""
     if not held_out.part.documents:
         return None
-    stream = held_out.tokens(0)
-    if len(stream) <= recipe.evaluation_tokens:
-        return stream
-    length = max(recipe.evaluation_tokens // PIECES, 2)
-    starts = np.linspace(0, len(stream) - length, PIECES).astype(np.int64)
-    return np.concatenate([stream[start : start + length] for start in starts])
+    return spread(held_out.tokens(0), recipe.evaluation_tokens)
 
 
 def _counts(shards: TokenShards, tokenizer: Tokenizer) -> np.ndarray:
@@ -150,7 +141,7 @@ def _describe(window: Window, tokenizer: Tokenizer) -> str:
 
 
 def _sampler(model: NeuralModel, tokenizer: Tokenizer, budget: Budget) -> Callable[[], str] | None:
-    if budget.seconds is None or budget.seconds < SAMPLED_FROM_SECONDS:
+    if budget.seconds is not None and budget.seconds < SAMPLED_FROM_SECONDS:
         return None
     from chainrule.generation import Sampling, sample
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.data.windows import Window
-from chainrule.errors import Stopped, UserError
+from chainrule.errors import Diverged, Stopped
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import IGNORE, Batch, State, select_rows
@@ -25,6 +25,7 @@ from chainrule.training.record import Records
 from chainrule.training.watch import Watcher
 
 SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
+SECONDS_BETWEEN_SAMPLES = 30.0
 MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
 
 
@@ -32,7 +33,7 @@ class Trainer:
     def __init__(
         self, model: NeuralModel, recipe: Recipe, journey: Journey, watcher: Watcher, checkpoints: Checkpoints | None
     ):
-        check_precision(recipe.precision)
+        check_precision(recipe.precision, model.carries_state)
         self.model, self.recipe, self.journey = model, recipe, journey
         self.watcher, self.checkpoints = watcher, checkpoints
         self.optimizer = Optimizer(model, recipe)
@@ -47,6 +48,7 @@ class Trainer:
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = torch.compile(model.advance, dynamic=False) if recipe.compile else model.advance
         self._records = Records()
+        self._sampled_at = 0.0
 
     def run(self) -> NeuralModel:
         """Train until the budget is used up; the model then has the best weights that were found."""
@@ -55,12 +57,14 @@ class Trainer:
         saved_at = self.position.seconds
         with stop_requests() as request:
             while not self.journey.budget.is_over(self.position.step, self.position.seconds):
-                self._step()
+                self.step()
                 self.position.seconds = self.journey.clock() - began
                 self._record()
                 has_evaluated = self._evaluate_if_due()
                 self.position.seconds = self.journey.clock() - began
-                if self.checkpoints and self._is_worth_storing(self.position.seconds - saved_at, has_evaluated):
+                is_over = self.journey.budget.is_over(self.position.step, self.position.seconds)
+                is_worth = self._is_worth_storing(self.position.seconds - saved_at, has_evaluated)
+                if self.checkpoints and is_worth and not (is_over and self.journey.budget.seconds):
                     self.save()
                     saved_at = self.position.seconds
                 self._stop_if_asked(request)
@@ -78,7 +82,8 @@ class Trainer:
             self.save()
         raise Stopped(f"stopped after step {self.position.step}", 128 + request.signal)
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Read a batch, follow its gradient."""
         position, recipe = self.position, self.recipe
         window = self.journey.windows.window(position.step)
         torch.manual_seed(recipe.seed * MIX + position.step)  # so that dropout, too, depends on the step alone
@@ -124,9 +129,10 @@ class Trainer:
         what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
         kept = self.checkpoints.steps() if self.checkpoints else []
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
-        raise UserError(
+        raise Diverged(
             f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}), so training stopped before "
-            f"that update; {last}. Look at that text, or train anew with a lower learning_rate"
+            f"that update; {last}. Look at that text, or train anew with lower rates (learning_rate; of muon, "
+            "matrix_learning_rate too)"
         )
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
@@ -191,10 +197,18 @@ class Trainer:
                     "is_best": is_best,
                 }
             )
-            if self.journey.sample is not None:
+            if self.journey.sample is not None and self._has_time_to_sample():
                 self.model.eval()
                 self.watcher.sample({"event": "sample", "step": position.step, "text": self.journey.sample()})
         self.model.train()
+
+    def _has_time_to_sample(self) -> bool:
+        """Not in short trainings, nor more often than once a minute."""
+        seconds = self.position.seconds - self._sampled_at
+        if seconds < SECONDS_BETWEEN_SAMPLES:
+            return False
+        self._sampled_at = self.position.seconds
+        return True
 
     def _averaged(self) -> "Swapped":
         return Swapped(self._named(), self.average)

@@ -37,7 +37,7 @@ def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
 
 
 class Muon(torch.optim.Optimizer):
-    """For weight matrices of hidden layers. A parameter may be several matrices stacked, as gates or q, k and v are."""
+    """For weight matrices of hidden layers. A parameter may be several matrices stacked, as gates are."""
 
     def __init__(
         self,

@@ -1,14 +1,14 @@
 """A training by gradient from its request to its run folder, begun or resumed."""
 
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from chainrule.config import fields as config_fields
 from chainrule.config import override
 from chainrule.data.shards import TokenShards
-from chainrule.errors import Stopped, UserError, did_you_mean
+from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
 from chainrule.evaluation.stream import evaluate_shards
 from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
 from chainrule.runs.making import new_run
@@ -21,17 +21,50 @@ from chainrule.training.expectation import expect
 from chainrule.training.job import Job, describe_files, hash_tokens
 from chainrule.training.learn import learn
 from chainrule.training.memory import keep_freed_memory
+from chainrule.training.precision import check_precision
 from chainrule.training.prepare import Prepared, TextSource
 from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.report import write_report
+from chainrule.training.tensorboard import import_writer
 from chainrule.training.train import Request, model_name, resolve_model
 from chainrule.training.watch import Watcher
 
 RECIPE_FIELDS = {field.name for field in fields(Recipe)}
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, checked before any text is read."""
+
+    config: Any
+    recipe: Recipe
+    asked: dict[str, Any]  # settings of training that were named
+    own: dict[str, Any]  # settings of the model that were named
+    is_sized: bool  # by name or by file
+
+
+def check(request: Request, module: Any) -> Plan:
+    """Refuse what cannot be, and fill in the rest."""
+    _check_names(request, module)
+    asked = {key: value for key, value in request.settings.items() if key in RECIPE_FIELDS}
+    own = {key: value for key, value in request.settings.items() if key not in RECIPE_FIELDS}
+    asked.setdefault("seed", request.splitting.seed)
+    if not any(name in asked for name in BUDGETS):
+        asked["minutes"] = DEFAULT_MINUTES
+    _, config = resolve_model(request, module, RECIPE_FIELDS)
+    recipe = override(default_recipe(module, config, asked.get("optimizer")), asked, "the settings of training")
+    check_precision(recipe.precision, module.Model.carries_state)
+    reads = getattr(config, "context_length", None)
+    if reads is not None and recipe.window > reads:
+        raise UserError(f"window must be at most the context_length, {reads}, got {recipe.window}; set both")
+    if request.tensorboard:
+        import_writer()
+    return Plan(config, recipe, asked, own, request.size is not None or request.config is not None)
+
+
 def begin(
     request: Request,
+    plan: Plan,
     module: Any,
     source: TextSource,
     prepared: Prepared,
@@ -40,7 +73,7 @@ def begin(
     path: Path,
 ) -> None:
     keep_freed_memory()
-    choice = make_choice(request, module, prepared, folder)
+    choice = make_choice(plan, module, prepared, folder, request.started_at)
     prepared.tokenizer.save(folder / "tokenizer.json")
     mixture = prepared.mixture
     job = Job(
@@ -56,28 +89,23 @@ def begin(
         files=describe_files([each.path for corpus in source.corpora for each in corpus.files]),
         tokens=hash_tokens(folder),
         why=choice.why,
+        budget_seconds=choice.seconds,
     )
     job.write(folder)
-    finish(folder, path, job, choice, request.tensorboard)
+    finish(folder, path, job, request.tensorboard)
 
 
-def make_choice(request: Request, module: Any, prepared: Prepared, folder: Path) -> Choice:
+def make_choice(plan: Plan, module: Any, prepared: Prepared, folder: Path, started_at: float) -> Choice:
     """Sizes and rates: as asked for, and for the rest what suits the text, the time and this machine."""
-    _check_names(request, module)
-    asked = {key: value for key, value in request.settings.items() if key in RECIPE_FIELDS}
-    asked.setdefault("seed", request.splitting.seed)
-    if not any(name in asked for name in BUDGETS):
-        asked["minutes"] = DEFAULT_MINUTES
-    _, config = resolve_model(request, module, RECIPE_FIELDS)
-    is_sized = request.size is not None or request.config is not None or not request.settings.keys() <= RECIPE_FIELDS
-    recipe = override(default_recipe(model_name(request), config), asked, "the settings of training")
-    if recipe.minutes is None:
-        return Choice(config, recipe, [])
-    shards = TokenShards(folder / "tokens", "train")
+    choice = Choice(plan.config, plan.recipe, [])
+    if plan.recipe.minutes is None:
+        return choice
+    shards, held_out = TokenShards(folder / "tokens", "train"), TokenShards(folder / "tokens", "validation")
     text = Text(shards, prepared.parts["validation"].tokens, prepared.tokenizer)
-    choice = choose(module, config, recipe, asked, is_sized, text)
-    choice.why.extend(expect(shards, TokenShards(folder / "tokens", "validation"), prepared.tokenizer, recipe.minutes))
-    return allot(choice, module, text, request.started_at)
+    if not plan.is_sized and hasattr(module, "for_budget"):
+        choice = choose(module, plan.recipe, plan.asked, plan.own, text)
+        choice.why.extend(expect(shards, held_out, prepared.tokenizer, plan.recipe.minutes))
+    return allot(choice, module, text, plan.asked, started_at)
 
 
 def _check_names(request: Request, module: Any) -> None:
@@ -95,6 +123,8 @@ def _check_names(request: Request, module: Any) -> None:
 def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -> Run:
     """Go on with an unfinished training exactly where its newest checkpoint stands."""
     path = Path(name)
+    if not path.name:
+        raise UserError(f"'{name}' is no name of a run; give the one that training was begun with")
     if not unfinished(path).exists() and unfinished(HOME / path).exists():
         path = HOME / path
     can_resume = (unfinished(path) / RESUMABLE).is_file()
@@ -103,36 +133,39 @@ def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -
         job = Job.read(folder)
         job.check_settings(asked)
         job.check_unchanged(folder)
-        finish(folder, path, job, None, tensorboard)
+        finish(folder, path, job, tensorboard, is_resumed=True)
     return Run(path)
 
 
-def finish(folder: Path, path: Path, job: Job, choice: Choice | None, tensorboard: bool) -> None:
+def finish(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool = False) -> None:
     """Train, then fill the folder of the run; what stops before that says how to go on."""
     again = f"go on with: chainrule train --resume {path}"
     try:
-        _train_and_write(folder, path, job, choice, tensorboard)
+        _train_and_write(folder, path, job, tensorboard, is_resumed)
     except Stopped as stop:
         raise Stopped(f"{stop}; {again}", stop.exit_code) from None
     except KeyboardInterrupt:  # outside the loop, which would have noted it and finished its step
         raise Stopped(f"interrupted; {again}", 130) from None
     except UserError as error:
-        if Checkpoints(folder).steps():
+        if Checkpoints(folder).steps() and not isinstance(error, Diverged):
             raise UserError(f"{error}; then {again}") from None
-        (folder / RESUMABLE).unlink()  # there is nothing to go on with
+        if not is_resumed and not Checkpoints(folder).steps():
+            (folder / RESUMABLE).unlink()  # there is nothing to go on with
         raise
 
 
-def _train_and_write(folder: Path, path: Path, job: Job, choice: Choice | None, tensorboard: bool) -> None:
+def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
     watchers = _tensorboard(folder) if tensorboard else ()
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    learned = learn(folder, job, tokenizer, choice.seconds_left if choice else None, watchers)
+    learned = learn(folder, job, tokenizer, watchers)
     trained_at = time.time()
-    validation = evaluate_shards(learned.model, tokenizer, TokenShards(folder / "tokens", "validation"))
+    held_out = TokenShards(folder / "tokens", "validation")
+    validation = evaluate_shards(learned.model, tokenizer, held_out, job.recipe["final_tokens"])
+    evaluated_at = time.time()
     metrics = {
-        "seconds": round(time.time() - job.started_at, 3),
+        "seconds": round(learned.seconds if is_resumed else evaluated_at - job.started_at, 3),
         "training_seconds": round(learned.seconds, 3),
-        "evaluation_seconds": round(time.time() - trained_at, 3),
+        "evaluation_seconds": round(evaluated_at - trained_at, 3),
         "steps": learned.steps,
         "best_step": learned.best_step,
         "tokens": learned.tokens,

@@ -13,7 +13,7 @@ from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
 from chainrule.training.recipe import Recipe
 
-NOT_HIDDEN = ("embedding", "unembedding", "positions", "distance_bias")  # tables, which no matrix product multiplies
+NOT_HIDDEN = ("embedding", "unembedding", "positions", "distance_bias")  # not inner layers: AdamW is theirs
 SPARSE = "ngrams"
 
 Named = list[tuple[str, nn.Parameter]]

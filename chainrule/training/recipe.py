@@ -33,7 +33,8 @@ class Recipe:
     ema: float = 0.0  # decay of the moving average of the weights that is the result; 0: the weights themselves
     sampled_softmax: float = 0.0  # the first part of the budget in which only a sample of the vocabulary is scored
     evaluations: int = 10  # over the whole budget; the best one is the result
-    evaluation_tokens: int = 65536  # of the validation text, at the most, before the end
+    evaluation_tokens: int = 65536  # of the validation text, at the most, each time before the end
+    final_tokens: int | None = None  # and at the end; None: all
     checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
     compile: bool = False  # by torch.compile: faster steps for half a minute of waiting; needs a C++ compiler
@@ -64,6 +65,8 @@ class Recipe:
         for name in ("weight_decay", "clip", "checkpoint_seconds"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise UserError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
+        if not 0 <= self.seed < 2**32:
+            raise UserError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")

@@ -22,7 +22,8 @@ class Schedule:
             )
         for name in ("warmup", "cooldown", "final"):
             if not 0 <= getattr(self, name) <= 1:
-                raise UserError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
+                label = "final_rate" if name == "final" else name
+                raise UserError(f"{label} must be from 0 to 1, got {getattr(self, name)}")
 
     def factor(self, progress: float) -> float:
         """progress: 0 at the first update, 1 when the budget is used up, whether that is steps or time."""

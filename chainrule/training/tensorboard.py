@@ -28,7 +28,7 @@ class TensorBoard(Watcher):
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self._make_writer = _import_writer()
+        self._make_writer = import_writer()
         self._writer: Any = None
 
     def begin(self, facts: Record) -> None:
@@ -63,7 +63,7 @@ class TensorBoard(Watcher):
                 self._writer.add_scalar(tag, record[name], record["step"])
 
 
-def _import_writer() -> Any:
+def import_writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

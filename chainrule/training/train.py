@@ -18,12 +18,12 @@ from chainrule.runs.folder import Run
 from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.write import write_run
 from chainrule.training.prepare import Prepared, TextSource, Tokenization, prepare
+from chainrule.training.recipe import BUDGETS
 
 DEFAULT_CORPUS = "builtin:python-docs"
 DEFAULT_MODEL = "ngram"
 BUDGET_MODEL = "transformer"
 BUDGET_MODELS = {"words": "lstm"}  # by tokenizer, where another was measured to be better
-BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,10 @@ def train(request: Request) -> Run:
     if is_counting:
         _refuse_budget(request)
         resolve_model(request, module)  # bad settings are better refused before any text is read
+    else:
+        from chainrule.training import neural
+
+        plan = neural.check(request, module)
     source = TextSource(
         request.inputs, request.reading, request.splitting, request.validation, may_repeat=not is_counting
     )
@@ -101,9 +105,7 @@ def train(request: Request) -> Run:
         if is_counting:
             count(request, module, prepared, data, folder, path.name)
         else:
-            from chainrule.training.neural import begin
-
-            begin(request, module, source, prepared, data, folder, path)
+            neural.begin(request, plan, module, source, prepared, data, folder, path)
     return Run(path)
 
 
@@ -114,6 +116,8 @@ def _refuse_budget(request: Request) -> None:
                 f"{model_name(request)} counts its text once, so it takes no --{name}; leave that out, or choose a "
                 f"model that learns by gradient (--model {BUDGET_MODEL})"
             )
+    if request.tensorboard:
+        raise UserError(f"{model_name(request)} counts its text once: there is nothing for --tensorboard to show")
 
 
 def count(request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str) -> None:

@@ -180,3 +180,20 @@ def test_completion_is_offered_for_shells():
         capture_output=True, text=True, env={**ENVIRONMENT, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
     )  # fmt: skip
     assert "complete" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["poems.txt"], "the text"),
+        (["--seed", "7"], "--seed"),
+        (["--as", "runs/y"], "--as"),
+        (["--tokenizer", "bpe"], "--tokenizer"),
+        (["--size", "small"], "--size"),
+    ],
+)
+def test_resuming_refuses_what_would_have_no_effect(arguments, flag):
+    assert_refused(
+        chainrule("train", "--resume", "runs/x", *arguments),
+        f"--resume goes on with what training began with; leave out {flag}",
+    )

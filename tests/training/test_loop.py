@@ -76,7 +76,7 @@ def test_the_average_of_weights_follows_its_definition():
     trainer = trainer_of(model, recipe)
     expected = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     for step in range(12):
-        trainer._step()
+        trainer.step()
         decay = min(0.6, (1 + step) / (10 + step))
         for name, parameter in model.named_parameters():
             expected[name] = decay * expected[name] + (1 - decay) * parameter.detach()
@@ -94,7 +94,7 @@ def test_evaluations_are_of_the_average_and_leave_training_alone():
     other = trainer_of(blind, recipe)
     for trainer in (one, other):
         for _ in range(10):
-            trainer._step()
+            trainer.step()
             trainer._evaluate_if_due()
     assert one.position.evaluated == 2
     assert looked.training
@@ -193,7 +193,7 @@ def test_dropout_depends_on_the_seed_and_the_step_alone():
     trainer = trainer_of(model, replace(PLAIN, seed=5))
     trainer._gradient = lambda window, candidates: (seen.append(torch.initial_seed()), (1.0, 1))[1]  # type: ignore[method-assign]
     for _ in range(3):
-        trainer._step()
+        trainer.step()
     assert seen == [5 * MIX, 5 * MIX + 1, 5 * MIX + 2]
 
 

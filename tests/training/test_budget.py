@@ -1,0 +1,91 @@
+"""What a budget of time chooses, and that what was asked for stays."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.errors import UserError
+from chainrule.evaluation.stream import evaluate_shards, spread
+from chainrule.models import lstm, transformer
+from chainrule.models._budgets import LSTM, TRANSFORMER, rung
+
+LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "cows.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("ladder", [TRANSFORMER, LSTM])
+def test_more_time_never_buys_a_smaller_model(ladder):
+    widths = [rung(ladder, seconds, 1_000_000)[0]["width"] for seconds in (0, 5, 20, 60, 180, 600, 1800, 36000)]
+    assert widths == sorted(widths)
+    assert widths[-1] > widths[0]
+
+
+def test_a_short_text_gets_a_smaller_model_and_a_long_one_less_dropout():
+    wide, narrow = (rung(TRANSFORMER, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
+    assert narrow["width"] < wide["width"]
+    assert rung(TRANSFORMER, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
+
+
+@pytest.mark.parametrize("module", [transformer, lstm])
+@pytest.mark.parametrize("vocabulary_size", [65, 2000, 50_000])
+def test_what_is_chosen_can_be_built(module, vocabulary_size):
+    for seconds in (1, 20, 200, 2000):
+        config, recipe, why = module.for_budget(seconds, 1_000_000, vocabulary_size)
+        assert (recipe["sampled_softmax"] > 0) == (vocabulary_size == 50_000)
+        assert str(config.width) in why[0]
+
+
+def test_settings_that_were_asked_for_stay_and_the_rest_is_chosen(text):
+    run = chainrule.train(text, tokenizer="characters", minutes=0.02, width=32, num_heads=1, batch_size=3)
+    assert run.config["model"]["width"] == 32
+    assert run.config["model"]["ngram_order"] == 6  # of the choice; no size has it
+    recipe = run.config["training"]["recipe"]
+    assert (recipe["batch_size"], recipe["table_learning_rate"], recipe["minutes"]) == (3, 0.2, 0.02)
+
+
+def test_words_are_given_to_an_lstm(text):
+    assert chainrule.train(text, tokenizer="words", minutes=0.02).architecture == "lstm"
+    assert chainrule.train(text, steps=2, size="tiny").architecture == "transformer"
+
+
+def test_part_of_a_text_from_all_over_it():
+    stream = np.arange(1000)
+    assert spread(stream, 1000) is stream
+    found = spread(stream, 160)
+    assert len(found) == 160
+    assert found[0] == 0
+    assert found[-1] == 999
+
+
+def test_figures_of_a_part_stand_for_the_whole(text):
+    run = chainrule.train(text, tokenizer="characters", order=3, validation_fraction=0.5, unit="line")
+    shards = run.shards("validation")
+    whole = evaluate_shards(run.model, run.tokenizer, shards)
+    part = evaluate_shards(run.model, run.tokenizer, shards, most=shards.part.tokens // 2)
+    assert part["scored_tokens"] < shards.part.tokens
+    assert part["bits_per_byte"] == pytest.approx(whole["bits_per_byte"], rel=0.1)
+    assert "scored_tokens" not in whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"minutes": 1, "widht": 3}, "unknown setting 'widht'; did you mean 'width'"),
+        ({"steps": 1, "window": 4096}, "window must be at most the context_length"),
+        ({"steps": 1, "seed": 2**40}, "seed must be from 0"),
+        ({"model": "ngram", "minutes": 1}, "ngram counts its text once, so it takes no --minutes"),
+        ({"steps": 1, "final_rate": 2.0}, "final_rate must be from 0 to 1"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_text_is_read(text, monkeypatch, settings, sentence):
+    monkeypatch.setattr("chainrule.training.train.TextSource", None)
+    with pytest.raises(UserError, match=sentence):
+        chainrule.train(text, **settings)
