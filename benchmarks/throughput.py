@@ -136,6 +136,7 @@ def transformer_contenders(shape: Shape, is_compiled: bool = False) -> dict[str,
     found = {
         "transformers' GPT-2, AdamW": Contender(transformers_gpt2(shape, tokens), gpt2.flops_per_token),
         "ours, gpt2 profile, AdamW": gpt2,
+        "ours, gpt2 profile with ReLU², AdamW": ours(transformer.GPT2(**equal, activation="relu-squared"), adamw),
         "ours, fast profile, AdamW": ours(fast, adamw),
         "ours, fast profile as `--minutes` trains it": ours(fast, replace(Recipe(), **changes)),
     }

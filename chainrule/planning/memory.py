@@ -37,9 +37,11 @@ def training_memory(num_parameters: int, shape: Shape | None = None, batch_size:
 
 def _numbers_per_token(shape: Shape) -> int:
     """Kept until the backward pass has used them; dropout, which keeps its masks, comes on top."""
-    norm = 3 if shape.norm == "rms" else 2  # what goes in, what comes out, and for RMSNorm what is between
+    norm = 2  # what goes in (of RMSNorm, normalised) and what comes out
     heads = shape.query_width + shape.key_value_width
-    turned = heads * (shape.qk_norm + (shape.positions == "rotary"))  # queries and keys before as well as after
+    turned = heads * (
+        shape.qk_norm + (shape.positions == "rotary")
+    )  # queries and keys before, whose memory the values share, as well as after
     scores = shape.num_heads * shape.context_length * (shape.positions in ("alibi", "relative"))
     hidden = {"relu": 1, "swiglu": 4}.get(shape.activation, 2) * shape.hidden_width
     layer = 2 * norm * shape.width + 2 * heads + turned + scores + hidden

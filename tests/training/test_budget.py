@@ -66,6 +66,7 @@ def test_part_of_a_text_from_all_over_it():
 
 
 def test_figures_of_a_part_stand_for_the_whole(text):
+    text.write_text("\n".join(f"{i} cows eat {'hay' if i % 7 else 'grass'} on day {i * i}" for i in range(4000)))
     run = chainrule.train(text, tokenizer="characters", order=3, validation_fraction=0.5, unit="line")
     shards = run.shards("validation")
     whole = evaluate_shards(run.model, run.tokenizer, shards)
