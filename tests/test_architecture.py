@@ -9,8 +9,8 @@ import chainrule
 
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
-    "errors", "progress", "config", "lookup", "kernels", "hashing", "arrays", "text", "data", "ngram", "layers",
-    "models", "generation", "evaluation", "runs", "planning", "training", "interop", "api", "cli",
+    "errors", "checks", "progress", "config", "lookup", "kernels", "hashing", "arrays", "text", "data", "ngram",
+    "layers", "models", "generation", "evaluation", "runs", "planning", "training", "interop", "api", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 

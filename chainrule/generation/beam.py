@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.checks import require_number, require_whole
 from chainrule.errors import UserError
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.sample import Generation
-from chainrule.generation.settings import require_number, require_whole
 from chainrule.models.base import Steps, log_softmax
 
 

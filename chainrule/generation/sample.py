@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.checks import require_number, require_whole
 from chainrule.errors import UserError
 from chainrule.generation.choose import Roll, roll
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
-from chainrule.generation.settings import require_number, require_whole
 from chainrule.generation.stop import StopStrings
 from chainrule.models.base import Steps
 

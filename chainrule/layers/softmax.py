@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-IGNORE = -100  # a target that is not asked for, as everywhere in torch
-
 LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger ones leave its cache
 
 
@@ -26,11 +24,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         buffer = hidden.new_empty(min(rows, len(hidden)), len(weight))
         for h, target, gradient in zip(hidden.split(rows), targets.split(rows), to_hidden.split(rows), strict=True):
             scores = torch.addmm(bias, h, weight.t(), out=buffer[: len(h)])  # (rows, vocabulary)
-            asked, place = (target != IGNORE).to(scores.dtype)[:, None], target.clamp(min=0)[:, None]
+            place = target[:, None]
             wanted, top = scores.gather(1, place), scores.amax(1, keepdim=True)
             sums = scores.sub_(top).exp_().sum(1, keepdim=True)
-            total += ((sums.log() + top - wanted) * asked).sum()
-            scores.mul_(asked / sums).scatter_add_(1, place, -asked)  # softmax minus one at the target
+            total += (sums.log() + top - wanted).sum()
+            scores.div_(sums).scatter_add_(1, place, -torch.ones_like(sums))  # softmax minus one at the target
             torch.mm(scores, weight, out=gradient)
             to_weight.addmm_(scores.t(), h)
             to_bias += scores.sum(0)
@@ -126,9 +124,6 @@ def sampled_cross_entropy(
     hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, candidates: Candidates
 ) -> Tensor:
     """The summed loss of (rows, width) hidden vectors, with logits of the candidates and of the targets alone."""
-    asked = targets != IGNORE
-    if not bool(asked.all()):
-        hidden, targets = hidden[asked], targets[asked]
     bias = hidden.new_zeros(len(weight)) if bias is None else bias
     total: Tensor = _SampledCrossEntropy.apply(hidden, weight, bias, targets, candidates)
     return total

@@ -59,6 +59,10 @@ class NeuralModel(nn.Module, LanguageModel):
         """The matrix and the bias, if any, of `output`, where that is all of it: large vocabularies train faster so."""
         return None
 
+    def matrix_parts(self, name: str) -> int:
+        """How many matrices are stacked in a parameter, for update rules that treat them one by one, as Muon does."""
+        return 1
+
     def advance(
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
     ) -> tuple[Loss, State | None]:
@@ -66,14 +70,17 @@ class NeuralModel(nn.Module, LanguageModel):
         inputs, targets = torch.as_tensor(batch.inputs), torch.as_tensor(batch.targets)
         hidden, state = self.read(inputs.long(), state)
         hidden, targets = hidden.flatten(0, -2), targets.long().flatten()
+        asked = targets != IGNORE
+        if not bool(asked.all()):
+            hidden, targets = hidden[asked], targets[asked]
         layer = self.output_layer()
         if layer is not None and candidates is not None:
             total = sampled_cross_entropy(hidden, targets, *layer, candidates)
         elif layer is not None and self.vocabulary_size >= LARGE_VOCABULARY and torch.is_grad_enabled():
             total = linear_cross_entropy(hidden, targets, *layer)
         else:
-            total = F.cross_entropy(self.output(hidden), targets, ignore_index=IGNORE, reduction="sum")
-        return Loss(total, int((targets != IGNORE).sum())), state
+            total = F.cross_entropy(self.output(hidden), targets, reduction="sum")
+        return Loss(total, len(targets)), state
 
     def _check(self, tokens: Array) -> Tensor:
         ids = torch.as_tensor(np.asarray(tokens, np.int64) if isinstance(tokens, np.ndarray) else tokens).long()

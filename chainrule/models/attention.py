@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.checks import require_choice, require_fractions, require_sizes
+from chainrule.errors import UserError
 from chainrule.layers.positions import LearnedPositions, distances, sinusoids
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
@@ -39,17 +40,12 @@ class Config:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("width", "hidden_width", "context_length", "num_heads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_sizes(self, "width", "hidden_width", "context_length", "num_heads")
+        require_fractions(self, "dropout")
         for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise UserError(f"{name} must be {' or '.join(known)}, got '{value}'{did_you_mean(value, known)}")
+            require_choice(name, getattr(self, name), known)
         if self.width % self.num_heads:
             raise UserError(f"width must be a multiple of num_heads ({self.num_heads}), got {self.width}")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
 
     @property
     def is_block(self) -> bool:
@@ -93,7 +89,6 @@ class Model(NeuralModel):
         nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def matrix_parts(self, name: str) -> int:
-        """How many matrices a parameter holds, one below the other, for update rules that treat them one by one."""
         return 3 if name == "query_key_value.weight" else 1
 
     def start(self, batch_size: int, condition: Any = None) -> State:

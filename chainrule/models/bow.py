@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from chainrule.errors import UserError
+from chainrule.checks import require_fractions, require_sizes
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
 
@@ -22,11 +22,8 @@ class Config:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("width", "hidden_width", "context_length"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+        require_sizes(self, "width", "hidden_width", "context_length")
+        require_fractions(self, "dropout")
 
 
 SIZES = {

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.checks import require_choice
 from chainrule.layers.cells import NONLINEARITIES, Elman
-from chainrule.models._recurrent import RecurrentConfig, RecurrentModel
+from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
+from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
+from chainrule.models._recurrent import RecurrentConfig, RecurrentModel, sizes
 
 
 @dataclass(frozen=True)
@@ -13,19 +15,10 @@ class Config(RecurrentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nonlinearity not in NONLINEARITIES:
-            hint = did_you_mean(self.nonlinearity, NONLINEARITIES)
-            raise UserError(f"nonlinearity must be logistic, tanh or relu, got '{self.nonlinearity}'{hint}")
+        require_choice("nonlinearity", self.nonlinearity, NONLINEARITIES)
 
 
-SIZES = {
-    "tiny": Config(width=32, num_layers=2),
-    "small": Config(width=200, num_layers=2),
-    "medium": Config(width=650, num_layers=2),
-    "large": Config(width=1500, num_layers=2),
-}
-DEFAULT_SIZE = "small"
-DEFAULT_TOKENIZER = "bpe"
+SIZES = sizes(Config)
 
 
 class Model(RecurrentModel):

@@ -3,25 +3,13 @@
 Cho et al. 2014.
 """
 
-from dataclasses import dataclass
-
 from chainrule.layers.cells import GRU
-from chainrule.models._recurrent import RecurrentConfig, RecurrentModel
+from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
+from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
+from chainrule.models._recurrent import RecurrentConfig as Config
+from chainrule.models._recurrent import RecurrentModel, sizes
 
-
-@dataclass(frozen=True)
-class Config(RecurrentConfig):
-    """The settings that all recurrent models have."""
-
-
-SIZES = {
-    "tiny": Config(width=32, num_layers=2),
-    "small": Config(width=200, num_layers=2),
-    "medium": Config(width=650, num_layers=2),
-    "large": Config(width=1500, num_layers=2),
-}
-DEFAULT_SIZE = "small"
-DEFAULT_TOKENIZER = "bpe"
+SIZES = sizes(Config)
 
 
 class Model(RecurrentModel):

@@ -1,30 +1,15 @@
-"""The LSTM language model: cells that keep what they remember apart, c_t = f ⊙ c_{t-1} + i ⊙ g, and show o ⊙ tanh(c_t).
+"""The LSTM language model: what it remembers is kept apart, c_t = f ⊙ c_{t-1} + i ⊙ g, and show o ⊙ tanh(c_t)."""
 
-Sizes as in Zaremba et al. 2014, who also drop out 0.5 (medium) and 0.65 (large) to read a small text many times.
-"""
-
-from dataclasses import dataclass
 from typing import Any
 
 from chainrule.layers.cells import LSTM
-from chainrule.models._budgets import LSTM as LSTM_BUDGETS
-from chainrule.models._budgets import rung
-from chainrule.models._recurrent import RecurrentConfig, RecurrentModel
+from chainrule.models import _budgets
+from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
+from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
+from chainrule.models._recurrent import RecurrentConfig as Config
+from chainrule.models._recurrent import RecurrentModel, sizes
 
-
-@dataclass(frozen=True)
-class Config(RecurrentConfig):
-    """The settings that all recurrent models have."""
-
-
-SIZES = {
-    "tiny": Config(width=32, num_layers=2),
-    "small": Config(width=200, num_layers=2),
-    "medium": Config(width=650, num_layers=2),
-    "large": Config(width=1500, num_layers=2),
-}
-DEFAULT_SIZE = "small"
-DEFAULT_TOKENIZER = "bpe"
+SIZES = sizes(Config)
 
 
 class Model(RecurrentModel):
@@ -34,7 +19,7 @@ class Model(RecurrentModel):
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
     """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
-    shape, changes = rung(LSTM_BUDGETS, seconds, tokens)
+    shape, changes = _budgets.rung(_budgets.LSTM, seconds, tokens)
     config = Config(num_layers=1, input_scale=4.0, **shape)
     recipe = {
         "sampled_softmax": 0.95 if vocabulary_size > 4096 else 0.0,

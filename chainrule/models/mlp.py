@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
@@ -25,11 +26,8 @@ class Config:
     def __post_init__(self) -> None:
         if self.order < 2:
             raise UserError(f"order must be at least 2 (one word before), got {self.order}")
-        for name in ("width", "hidden_width"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout must be at least 0 and below 1, got {self.dropout}")
+        require_sizes(self, "width", "hidden_width")
+        require_fractions(self, "dropout")
 
 
 SIZES = {

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.checks import require_choice, require_fractions, require_sizes
+from chainrule.errors import UserError
 from chainrule.layers import positions
 from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.block import Block
@@ -65,16 +66,10 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if value not in known:
-                raise UserError(f"{name} must be one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}")
-        for name in ("width", "num_layers", "num_heads", "context_length"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("num_key_value_heads", "head_width", "hidden_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UserError(f"{name} must be at least 1, or left out, got {value}")
+            require_choice(name, getattr(self, name), known)
+        require_sizes(self, "width", "num_layers", "num_heads", "context_length")
+        require_sizes(self, "num_key_value_heads", "head_width", "hidden_width")
+        require_fractions(self, "dropout", "attention_dropout", "ngram_dropout")
         for name in ("norm_epsilon", "rotary_base", "logit_cap"):
             value, is_zero_fine = getattr(self, name), name != "rotary_base"
             if not (0 < value < math.inf or (is_zero_fine and value == 0)):
@@ -89,9 +84,6 @@ class Config:
             raise UserError(f"rotary positions need an even head width, got {self.width_of_head}")
         if self.is_concatenated and self.tied:
             raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
-        for name in ("dropout", "attention_dropout", "ngram_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
         if self.is_concatenated and self.width < 2:
             raise UserError("concatenated positions need a width of at least 2, got 1")
         if self.ngram_order < 0 or self.ngram_order == 1:
@@ -127,7 +119,7 @@ GPT2 = partial(
     Config, norm="layer", activation="gelu-tanh", positions="learned", tied=True, bias=True, initialisation="normal"
 )
 LLAMA = partial(Config, norm="rms", activation="swiglu", positions="rotary", initialisation="normal")
-FAST = partial(Config)
+FAST = partial(Config, rotary_base=1000.0, qk_norm=True, embedding_norm=True)
 
 SIZES = {
     "tiny": FAST(width=32, num_layers=2, num_heads=2, context_length=512, ngram_order=2, ngram_rows=64),
@@ -284,9 +276,6 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
         num_heads=shape["width"] // WIDTH_OF_HEAD,
         ngram_order=order,
         ngram_rows=rows,
-        embedding_norm=True,
-        qk_norm=True,
-        rotary_base=1000.0,
         output_bias=is_large,
     )
     recipe = {

@@ -9,7 +9,7 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Request:
+class StopRequest:
     """Whether a stop was asked for, and by which signal."""
 
     def __init__(self) -> None:
@@ -22,9 +22,9 @@ class Request:
 
 
 @contextmanager
-def stop_requests() -> Iterator[Request]:
+def stop_requests() -> Iterator[StopRequest]:
     """Within, signals are noted instead of raised. Outside the main thread, where Python allows none, nothing is."""
-    request = Request()
+    request = StopRequest()
     try:
         before = {number: signal.signal(number, request) for number in SIGNALS}
     except ValueError:

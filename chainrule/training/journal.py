@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from chainrule.training.watch import Record, Watcher
 
-LAST = "trained"  # the event that ends the journal of every run, of counting models too
+LAST = "trained"  # the event that every run ends with; it is written with the run, of counting models too
 
 
 class Journal(Watcher):
@@ -37,10 +37,6 @@ class Journal(Watcher):
 
     def sample(self, record: Record) -> None:
         self._append("sample", record)
-
-    def end(self, record: Record) -> None:
-        self._append(LAST, record)
-        self.close()
 
     def close(self) -> None:
         if self._file:

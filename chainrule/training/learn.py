@@ -96,8 +96,7 @@ def learn(
         sample=_sampler(model, tokenizer, budget),
         facts={"job": job.essence},
     )
-    view = View()
-    with Watchers(journal, view, *watchers) as watcher:
+    with Watchers(journal, View(), *watchers) as watcher:
         trainer = Trainer(model, recipe, journey, watcher, checkpoints)
         journal.rewind(int(newest.facts["step"]) if newest else -1)
         if newest:
@@ -116,7 +115,7 @@ def learn(
         for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
             watcher.message(line)
         trainer.run()
-        view.end({})  # the journal ends with the figures of the whole run
+        watcher.end()
     position = trainer.position
     seen = position.step * windows.tokens_per_step
     return Learned(model, position.step, seen, windows.epochs(position.step), position.seconds, position.best_step)

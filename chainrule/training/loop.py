@@ -14,7 +14,7 @@ from chainrule.models.base import IGNORE, Batch, State, select_rows
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.clip import clip_by_global_norm
-from chainrule.training.interrupt import Request, stop_requests
+from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
 from chainrule.training.nest import flatten, join, unflatten
@@ -75,7 +75,7 @@ class Trainer:
         limit = self.recipe.checkpoint_seconds
         return seconds > (min(limit, SECONDS_BEFORE_AN_EVALUATION_IS_STORED) if has_evaluated else limit)
 
-    def _stop_if_asked(self, request: Request) -> None:
+    def _stop_if_asked(self, request: StopRequest) -> None:
         if request.signal is None:
             return
         if self.checkpoints:
@@ -150,7 +150,8 @@ class Trainer:
         if not is_last and not self._records.is_due(self.position.seconds, self.journey.budget):
             return
         windows, position = self.journey.windows, self.position
-        record = self._records.take(position.seconds)
+        record = self._records.averages(position.seconds)
+        self._records = Records(since=position.seconds)
         per_byte = self.journey.bytes_per_token
         self.watcher.step(
             {

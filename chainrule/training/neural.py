@@ -25,9 +25,8 @@ from chainrule.training.precision import check_precision
 from chainrule.training.prepare import Prepared, TextSource
 from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.report import write_report
-from chainrule.training.tensorboard import import_writer
+from chainrule.training.tensorboard import TensorBoard, import_writer
 from chainrule.training.train import Request, model_name, resolve_model
-from chainrule.training.watch import Watcher
 
 RECIPE_FIELDS = {field.name for field in fields(Recipe)}
 
@@ -51,7 +50,7 @@ def check(request: Request, module: Any) -> Plan:
     asked.setdefault("seed", request.splitting.seed)
     if not any(name in asked for name in BUDGETS):
         asked["minutes"] = DEFAULT_MINUTES
-    _, config = resolve_model(request, module, RECIPE_FIELDS)
+    config = resolve_model(request, module, RECIPE_FIELDS)
     recipe = override(default_recipe(module, config, asked.get("optimizer")), asked, "the settings of training")
     check_precision(recipe.precision, module.Model.carries_state)
     reads = getattr(config, "context_length", None)
@@ -155,7 +154,7 @@ def finish(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bo
 
 
 def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
-    watchers = _tensorboard(folder) if tensorboard else ()
+    watchers = (TensorBoard(folder / "tensorboard"),) if tensorboard else ()
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     learned = learn(folder, job, tokenizer, watchers)
     trained_at = time.time()
@@ -181,9 +180,3 @@ def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         folder, path.name, job.architecture, learned.model, tokenizer, data, notes, metrics, job.started_at,
         training={"recipe": job.recipe, "why": job.why},
     )  # fmt: skip
-
-
-def _tensorboard(folder: Path) -> tuple[Watcher, ...]:
-    from chainrule.training.tensorboard import TensorBoard
-
-    return (TensorBoard(folder / "tensorboard"),)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
 from chainrule.training.recipe import Recipe
@@ -22,7 +23,7 @@ Named = list[tuple[str, nn.Parameter]]
 class Optimizer:
     """torch's optimizers, each with a share of the parameters, as one: a rate factor, and a state of named tensors."""
 
-    def __init__(self, model: nn.Module, recipe: Recipe):
+    def __init__(self, model: NeuralModel, recipe: Recipe):
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self._parts = _build(model, recipe)
         self._rates = [[group["lr"] for group in part.param_groups] for part in self._parts]
@@ -62,7 +63,7 @@ class Optimizer:
                         part.state[parameter] = by_parameter[self._names[parameter]]
 
 
-def _build(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
+def _build(model: NeuralModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
     tables = [each for name, each in named if SPARSE in name.split(".")]
     dense = [(name, each) for name, each in named if SPARSE not in name.split(".")]
@@ -70,7 +71,7 @@ def _build(model: nn.Module, recipe: Recipe) -> list[torch.optim.Optimizer]:
     return sparse + _build_dense(model, dense, recipe)
 
 
-def _build_dense(model: nn.Module, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+def _build_dense(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
     if recipe.optimizer == "sgd":
         return [torch.optim.SGD(_decay_groups(named, recipe), recipe.learning_rate)]
     if recipe.optimizer == "momentum":
@@ -78,11 +79,10 @@ def _build_dense(model: nn.Module, named: Named, recipe: Recipe) -> list[torch.o
     if recipe.optimizer == "adamw":
         return [_adamw(named, recipe)]
     hidden = {name for name, each in named if each.ndim == 2 and not _is_table(name)}
-    parts = getattr(model, "matrix_parts", lambda name: 1)
     groups: dict[int, list[nn.Parameter]] = {}
     for name, each in named:
         if name in hidden:
-            groups.setdefault(parts(name), []).append(each)
+            groups.setdefault(model.matrix_parts(name), []).append(each)
     muon_groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in groups.items()]
     others = [(name, each) for name, each in named if name not in hidden]
     rest = [_adamw(others, recipe)] if others else []

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
+from chainrule.errors import UserError
 from chainrule.training.schedule import Schedule
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
@@ -45,28 +46,19 @@ class Recipe:
     epochs: float | None = None
 
     def __post_init__(self) -> None:
-        if self.optimizer not in OPTIMIZERS:
-            hint = did_you_mean(self.optimizer, OPTIMIZERS)
-            raise UserError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got '{self.optimizer}'{hint}")
+        require_choice("optimizer", self.optimizer, OPTIMIZERS)
+        require_choice("precision", self.precision, PRECISIONS)
+        require_sizes(self, "batch_size", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
+        require_sizes(self, "evaluation_tokens", "final_tokens")
+        require_fractions(self, "momentum", "beta1", "beta2", "ema")
+        require_whole("seed", self.seed, 0, 2**32 - 1)
+        require_number("sampled_softmax", self.sampled_softmax, 0, 1)
+        for name in ("weight_decay", "clip", "checkpoint_seconds"):
+            require_number(name, getattr(self, name), 0)
         for name in ("learning_rate", "matrix_learning_rate", "table_learning_rate", *BUDGETS):
             value = getattr(self, name)
             if value is not None and not 0 < value < float("inf"):
                 raise UserError(f"{name} must be a number above zero, got {value}")
-        for name in ("batch_size", "micro_batches", "window", "chain", "evaluations", "muon_rounds"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("momentum", "beta1", "beta2", "ema"):
-            if not 0 <= getattr(self, name) < 1:
-                raise UserError(f"{name} must be from 0 to below 1, got {getattr(self, name)}")
-        if self.precision not in PRECISIONS:
-            raise UserError(f"precision must be {' or '.join(PRECISIONS)}, got '{self.precision}'")
-        if not 0 <= self.sampled_softmax <= 1:
-            raise UserError(f"sampled_softmax must be from 0 to 1, got {self.sampled_softmax}")
-        for name in ("weight_decay", "clip", "checkpoint_seconds"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise UserError(f"{name} must be a number of at least 0, got {getattr(self, name)}")
-        if not 0 <= self.seed < 2**32:
-            raise UserError(f"seed must be from 0 to {2**32 - 1}, got {self.seed}")
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")

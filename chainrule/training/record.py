@@ -35,13 +35,12 @@ class Records:
             return self.norms >= max(1, budget.steps // MOST_RECORDS)
         return seconds - self.since >= max(SECONDS_BETWEEN_RECORDS, (budget.seconds or 0) / MOST_RECORDS)
 
-    def take(self, seconds: float) -> dict[str, Any]:
-        record = {
+    def averages(self, seconds: float) -> dict[str, Any]:
+        """The averages, for a journal that is at this second of training."""
+        return {
             "loss": self.nats / max(self.tokens, 1),
             "learning_rate": self.rate,
             "gradient_norm": self.norm,
             "clipped": self.clipped > 0,
             "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
         }
-        self.__init__(since=seconds)  # type: ignore[misc]
-        return record

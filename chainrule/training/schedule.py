@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import cos, pi
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.checks import require_choice, require_number
 
 SHAPES = ("cosine", "linear", "trapezoidal", "constant")
 
@@ -16,14 +16,10 @@ class Schedule:
     final: float = 0.0  # what is left of the rate at the end
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
-            raise UserError(
-                f"schedule must be one of {', '.join(SHAPES)}, got '{self.shape}'{did_you_mean(self.shape, SHAPES)}"
-            )
-        for name in ("warmup", "cooldown", "final"):
-            if not 0 <= getattr(self, name) <= 1:
-                label = "final_rate" if name == "final" else name
-                raise UserError(f"{label} must be from 0 to 1, got {getattr(self, name)}")
+        require_choice("schedule", self.shape, SHAPES)
+        require_number("warmup", self.warmup, 0, 1)
+        require_number("cooldown", self.cooldown, 0, 1)
+        require_number("final_rate", self.final, 0, 1)
 
     def factor(self, progress: float) -> float:
         """progress: 0 at the first update, 1 when the budget is used up, whether that is steps or time."""

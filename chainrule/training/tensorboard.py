@@ -49,7 +49,7 @@ class TensorBoard(Watcher):
         indented = "\n".join(f"    {line}" for line in record["text"].split("\n"))  # a code block: shown as it is
         self._writer.add_text("sample", indented, record["step"])
 
-    def end(self, record: Record) -> None:
+    def end(self) -> None:
         self.close()
 
     def close(self) -> None:

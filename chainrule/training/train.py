@@ -58,8 +58,8 @@ def find_model(request: Request) -> Any:
     return lookup.find("chainrule.models", model_name(request), "model")
 
 
-def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> tuple[str, Any]:
-    """The size and the complete configuration; settings named in `also` belong to something else."""
+def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> Any:
+    """The complete configuration; settings named in `also` belong to something else."""
     name = model_name(request)
     size = request.size or module.DEFAULT_SIZE
     if size not in module.SIZES:
@@ -71,7 +71,7 @@ def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> 
     if request.settings.get("smoothing") == "imported":
         raise UserError("smoothing 'imported' is for models read from a file; choose one that is estimated from text")
     own = {key: value for key, value in request.settings.items() if key not in also}
-    return size, override(config, own, f"the settings of {name}")
+    return override(config, own, f"the settings of {name}")
 
 
 def default_path(inputs: Sequence[str]) -> Path:
@@ -123,7 +123,7 @@ def _refuse_budget(request: Request) -> None:
 def count(request: Request, module: Any, prepared: Prepared, data: dict[str, Any], folder: Path, name: str) -> None:
     """Fill the run of a model that counts."""
     read_at = time.time()
-    _, config = resolve_model(request, module)
+    config = resolve_model(request, module)
     model = fit(module, config, prepared, folder / "tokens")
     fitted_at = time.time()
     metrics = {

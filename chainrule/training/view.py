@@ -69,7 +69,7 @@ class View(Watcher):
     def message(self, text: str) -> None:
         self._guard(lambda: self._console.print(Text(visible(text)), soft_wrap=True))
 
-    def end(self, record: Record) -> None:
+    def end(self) -> None:
         self._finish("trained for")
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ class Watcher:
     def message(self, text: str) -> None:
         """A line for people."""
 
-    def end(self, record: Record) -> None:
+    def end(self) -> None:
         """Training came to its end."""
 
     def close(self) -> None:
@@ -66,9 +66,9 @@ class Watchers(Watcher):
         for watcher in self.watchers:
             watcher.message(text)
 
-    def end(self, record: Record) -> None:
+    def end(self) -> None:
         for watcher in self.watchers:
-            watcher.end(record)
+            watcher.end()
 
     def close(self) -> None:
         with ExitStack() as stack:  # each is closed, even where another fails to

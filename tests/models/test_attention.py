@@ -118,9 +118,9 @@ def test_update_rules_see_queries_keys_and_values_as_three_matrices():
         ({"num_heads": 0}, "num_heads must be at least 1, got 0"),
         ({"context_length": 0}, "context_length must be at least 1, got 0"),
         ({"num_heads": 3}, r"width must be a multiple of num_heads \(3\), got 128"),
-        ({"weights": "soft-max"}, "weights must be uniform or softmax, got 'soft-max'; did you mean 'softmax'\\?"),
-        ({"positions": "rotary"}, "positions must be none or learned or sinusoidal, got 'rotary'"),
-        ({"activation": "relu"}, "activation must be tanh or gelu, got 'relu'; did you mean 'gelu'\\?"),
+        ({"weights": "soft-max"}, "weights must be one of uniform, softmax, got 'soft-max'; did you mean 'softmax'\\?"),
+        ({"positions": "rotary"}, "positions must be one of none, learned, sinusoidal, got 'rotary'"),
+        ({"activation": "relu"}, "activation must be one of tanh, gelu, got 'relu'; did you mean 'gelu'\\?"),
         ({"dropout": float("nan")}, "dropout must be at least 0 and below 1, got nan"),
     ],
 )

@@ -152,7 +152,7 @@ def test_gates_are_matrices_of_their_own_to_an_optimizer():
         ({"recurrent_dropout": float("nan")}, "recurrent_dropout must be at least 0 and below 1, got nan"),
         ({"input_dropout": -0.1}, "input_dropout must be at least 0 and below 1, got -0.1"),
         ({"embedding_width": 9}, "embedding_width must be the width, 32, where embeddings are tied, got 9"),
-        ({"nonlinearity": "tan"}, "nonlinearity must be logistic, tanh or relu, got 'tan'; did you mean 'tanh'?"),
+        ({"nonlinearity": "tan"}, "nonlinearity must be one of logistic, tanh, relu, got 'tan'; did you mean 'tanh'?"),
     ],
 )
 def test_bad_settings_are_refused_with_a_sentence(settings, sentence):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.training.journal import Journal, events
+from chainrule.training.journal import LAST, Journal, events
 from chainrule.training.watch import Watchers
 
 FACTS = {"architecture": "gpt", "parameters": 1000, "resumed_at_step": 0}
@@ -23,12 +23,19 @@ def tell(journal: Journal, first: int, last: int) -> None:
             journal.epoch({"epoch": step // 5, "step": step, "loss": 1.5})
 
 
+def end(journal: Journal) -> None:
+    """As the run does when it is written."""
+    journal.close()
+    with open(journal.path, "a") as file:
+        file.write(json.dumps({"event": LAST, "step": 12, "seconds": 3.5}) + "\n")
+
+
 @pytest.fixture
 def uninterrupted(tmp_path: Path) -> bytes:
     journal = Journal(tmp_path / "uninterrupted.jsonl")
     journal.begin(FACTS)
     tell(journal, 1, 12)
-    journal.end({"step": 12, "seconds": 3.5})
+    end(journal)
     return journal.path.read_bytes()
 
 
@@ -47,7 +54,7 @@ def test_a_killed_and_resumed_run_has_the_journal_of_an_uninterrupted_one(tmp_pa
     resumed.begin({**FACTS, "resumed_at_step": checkpoint})
     resumed.message("resumed")
     tell(resumed, checkpoint + 1, 12)
-    resumed.end({"step": 12, "seconds": 3.5})
+    end(resumed)
     assert path.read_bytes() == uninterrupted
     assert sorted(each.name for each in tmp_path.iterdir()) == ["metrics.jsonl", "uninterrupted.jsonl"]
 
@@ -135,5 +142,5 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path, uninterrupted):
     journal.rewind(-1)
     journal.begin(FACTS)
     tell(journal, 1, 12)
-    journal.end({"step": 12, "seconds": 3.5})
+    end(journal)
     assert journal.path.read_bytes() == uninterrupted

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
 from chainrule.training.optimizer import Optimizer
@@ -11,11 +12,11 @@ from chainrule.training.recipe import Recipe
 from tests.training.trainings import FAMILIES, build
 
 
-class Small(nn.Module):
+class Small(NeuralModel):
     """A matrix, a vector and a table of embeddings."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(None, 5, 0)
         generator = torch.Generator().manual_seed(0)
         self.embedding = nn.Parameter(torch.randn(5, 4, generator=generator))
         self.hidden = nn.Parameter(torch.randn(6, 4, generator=generator))

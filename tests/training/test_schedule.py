@@ -76,8 +76,8 @@ def test_progress_by_time_is_the_time_used():
     ("settings", "sentence"),
     [
         ({"schedule": "cosin"}, "schedule must be one of .*; did you mean 'cosine'"),
-        ({"warmup": 1.5}, "warmup must be from 0 to 1, got 1.5"),
-        ({"final_rate": -0.1}, "final_rate must be from 0 to 1, got -0.1"),
+        ({"warmup": 1.5}, "warmup must be a number from 0 to 1, got 1.5"),
+        ({"final_rate": -0.1}, "final_rate must be a number from 0 to 1, got -0.1"),
     ],
 )
 def test_what_is_no_schedule_is_refused(settings, sentence):

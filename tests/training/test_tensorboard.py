@@ -37,7 +37,7 @@ def test_tensorboard_reads_back_what_was_written(tmp_path):
     board.evaluation({"step": 2, "loss": 3.5, "perplexity": 33.0, "bits_per_byte": 1.25, "is_best": True})
     board.sample({"step": 2, "text": "# To be,\nor not"})
     board.message("not for TensorBoard")
-    board.end({})
+    board.end()
     board.close()
 
     found = read(tmp_path)
