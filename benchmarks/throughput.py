@@ -51,8 +51,8 @@ class Shape:
 
 
 TRANSFORMERS = {
-    "nanogpt-cpu": Shape("4 × 128, 4 heads, context 64, batch 12", 128, 4, 4, 64, 12, 65, steps=20, repeats=9),
-    "larger": Shape("6 × 384, 6 heads, context 256, batch 8", 384, 6, 6, 256, 8, 65, steps=2, repeats=5),
+    "nanogpt-cpu": Shape("4 × 128, 4 heads, context 64, batch 12", 128, 4, 4, 64, 12, 65, steps=40, repeats=9),
+    "larger": Shape("6 × 384, 6 heads, context 256, batch 8", 384, 6, 6, 256, 8, 65, steps=4, repeats=5),
 }
 LSTM = Shape("2 × 200, 10,000 words, batch 20, window 35", 200, 2, 1, 35, 20, 10_000, steps=10, repeats=9)
 
@@ -89,6 +89,14 @@ def draw_window(ids: Tensor, shape: Shape) -> tuple[Tensor, Tensor]:
     return window[:, :-1], window[:, 1:]
 
 
+def update(model: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """As people write it."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
 def transformers_gpt2(shape: Shape, tokens: np.ndarray) -> Callable[[int], None]:
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -106,10 +114,7 @@ def transformers_gpt2(shape: Shape, tokens: np.ndarray) -> Callable[[int], None]
             inputs, targets = draw_window(ids, shape)
             logits = model(inputs, use_cache=False).logits
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            update(model, optimizer, loss)
 
     return run
 
@@ -123,7 +128,7 @@ def our_transformer(shape: Shape, tokens: np.ndarray, config: transformer.Config
     return Contender(Ours(model, recipe, tokens), compute.training_flops_with_attention)
 
 
-def transformer_contenders(shape: Shape, is_compiled: bool = False) -> dict[str, Contender]:
+def transformer_contenders(shape: Shape) -> dict[str, Contender]:
     tokens = draw_tokens(shape)
     names = ("width", "num_layers", "num_heads", "context_length")
     equal = {name: getattr(shape, name) for name in names}
@@ -132,17 +137,19 @@ def transformer_contenders(shape: Shape, is_compiled: bool = False) -> dict[str,
     derived = ("num_key_value_heads", "head_width", "hidden_width")  # as the width and the heads have it
     fast = replace(chosen, **equal, **dict.fromkeys(derived), dropout=0.0)
     ours = partial(our_transformer, shape, tokens)
-    gpt2 = ours(transformer.GPT2(**equal), adamw)
-    found = {
-        "transformers' GPT-2, AdamW": Contender(transformers_gpt2(shape, tokens), gpt2.flops_per_token),
-        "ours, gpt2 profile, AdamW": gpt2,
-        "ours, gpt2 profile with ReLU², AdamW": ours(transformer.GPT2(**equal, activation="relu-squared"), adamw),
-        "ours, fast profile, AdamW": ours(fast, adamw),
-        "ours, fast profile as `--minutes` trains it": ours(fast, replace(Recipe(), **changes)),
+    gpt2 = transformer.GPT2(**equal)
+    relu = replace(gpt2, activation="relu-squared")
+    minutes = replace(Recipe(), **changes)
+    alone = ours(gpt2, adamw)
+    many = torch.get_num_threads()
+    return {
+        "transformers' GPT-2, AdamW": Contender(transformers_gpt2(shape, tokens), alone.flops_per_token),
+        "ours, gpt2 profile, AdamW": alone,
+        f"the same in {many} processes": ours(gpt2, replace(adamw, workers=many)),
+        f"with ReLU², in {many} processes": ours(relu, replace(adamw, workers=many)),
+        "ours, fast profile as `--minutes` trains it": ours(fast, minutes),
+        f"that in {many} processes": ours(fast, replace(minutes, workers=many)),
     }
-    if is_compiled:
-        found["ours, gpt2 profile, AdamW, compiled"] = ours(transformer.GPT2(**equal), replace(adamw, compile=True))
-    return found
 
 
 class TorchLSTM(nn.Module):
@@ -179,10 +186,7 @@ def torch_lstm(shape: Shape, tokens: np.ndarray) -> Callable[[int], None]:
             state = state and tuple(each.detach() for each in state)
             logits, state = model(inputs, state)
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
+            update(model, optimizer, loss)
 
     return run
 
@@ -228,7 +232,8 @@ def race(shape: Shape, contenders: dict[str, Contender], is_trial: bool) -> tupl
 
 
 TEXT = (
-    "Windows, forward, backward, clipping and update, in one process; torch's threads: {threads}. FLOPs per token\n"
+    "Windows, forward, backward, clipping and update, in one process unless it says more; torch's threads:\n"
+    "{threads}, or one in each process. FLOPs per token\n"
     "are 6 per multiplied parameter, with attention's own part; the machine's speed is that of its fastest float32\n"
     "product of 1024 × 1024 matrices. {more}"
 )
@@ -238,12 +243,12 @@ BARS = {
 }
 
 
-def transformer_section(names: list[str], is_compiled: bool, is_trial: bool) -> Section:
+def transformer_section(names: list[str], is_trial: bool) -> Section:
     """Shapes that were not asked for stay as they are."""
     figures = {} if is_trial else BENCHMARKS.figures("throughput-transformer")
     for name in names:
         shape = TRANSFORMERS[name]
-        rows, found = race(shape, transformer_contenders(shape, is_compiled), is_trial)
+        rows, found = race(shape, transformer_contenders(shape), is_trial)
         figures = {**figures, name: {"rows": rows, **found}}
     rows = [row for name in TRANSFORMERS if name in figures for row in figures[name]["rows"]]
     text = TEXT.format(threads=torch.get_num_threads(), more=BARS["transformer"])
@@ -259,12 +264,11 @@ def lstm_section(is_trial: bool) -> Section:
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description=__doc__)
     parser.add_argument("--only", action="append", default=[], choices=[*TRANSFORMERS, "lstm"])
-    parser.add_argument("--compiled", action="store_true", help="also ours with torch.compile; needs a C++ compiler")
     parser.add_argument("--trial", action="store_true", help="two repeats of one step; shown, but kept nowhere")
     arguments = parser.parse_args(words)
     names = [name for name in TRANSFORMERS if not arguments.only or name in arguments.only]
     if names:
-        section = transformer_section(names, arguments.compiled, arguments.trial)
+        section = transformer_section(names, arguments.trial)
         publish(BENCHMARKS, "throughput-transformer", section, arguments.trial)
     if not arguments.only or "lstm" in arguments.only:
         publish(BENCHMARKS, "throughput-lstm", lstm_section(arguments.trial), arguments.trial)

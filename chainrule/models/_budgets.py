@@ -26,10 +26,14 @@ TRANSFORMER: Ladder = (
 )
 
 LSTM: Ladder = (
-    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"learning_rate": 0.006}),
-    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"learning_rate": 0.005}),
-    (450, {"width": 256, "input_dropout": 0.12, "dropout": 0.22}, {"learning_rate": 0.006}),
-    (1350, {"width": 400, "input_dropout": 0.3, "dropout": 0.45}, {"learning_rate": 0.005}),
+    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"matrix_learning_rate": 0.004}),
+    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {}),
+    (450, {"width": 256, "input_dropout": 0.25, "dropout": 0.35}, {}),
+    (
+        1350,
+        {"width": 400, "input_dropout": 0.4, "dropout": 0.5},
+        {"learning_rate": 0.008, "matrix_learning_rate": 0.0025},
+    ),
 )
 
 

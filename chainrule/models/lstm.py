@@ -23,6 +23,10 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
     config = Config(num_layers=1, input_scale=4.0, **shape)
     recipe = {
         "sampled_softmax": 0.95 if vocabulary_size > 4096 else 0.0,
+        "batch_size": 32,
+        "learning_rate": 0.01,
+        "matrix_learning_rate": 0.003,
+        "beta2": 0.999,
         "clip": 1.0,
         **changes,
     }

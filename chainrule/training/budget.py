@@ -21,6 +21,7 @@ from chainrule.text.base import Tokenizer
 from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.team import CAN_FORK
 from chainrule.training.watch import Watcher
 
 REFERENCE_SPEED = 165e9  # multiplications and additions a second, of the two cores that the sizes were chosen on
@@ -28,6 +29,7 @@ MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
 EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
 SCORED_PART = 0.1  # and no more than this to the validation text at the end
+WORTH_HIRING = 1.05  # how much faster several processes must be
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 
@@ -83,7 +85,8 @@ def allot(choice: Choice, module: Any, text: Text, asked: Mapping[str, Any], sta
     recipe = choice.recipe
     assert recipe.minutes is not None
     total = recipe.minutes * 60
-    speed = measure(module, choice.config, recipe, text, min(total * MEASURED_PART, LONGEST_MEASUREMENT))
+    measured = min(total * MEASURED_PART, LONGEST_MEASUREMENT)
+    recipe, speed = hire(module, choice.config, recipe, text, measured, "workers" in asked)
     if "evaluation_tokens" not in asked:
         affordable = int(EVALUATED_PART * total * speed.scoring / recipe.evaluations)
         recipe = replace(recipe, evaluation_tokens=max(min(affordable, text.held_out_tokens), 1024))
@@ -93,8 +96,19 @@ def allot(choice: Choice, module: Any, text: Text, asked: Mapping[str, Any], sta
     after = scored / speed.scoring + WRITING_SECONDS + speed.parameters * WRITING_PER_PARAMETER
     seconds = max(total - (time.time() - started_at) - after, 0.05 * total)
     epochs = speed.training * seconds / text.shards.part.tokens
-    why = [*choice.why, f"{speed.training:,.0f} tokens/s on this machine: {epochs:.1f} times through the text"]
+    hands = f" in {recipe.workers} processes" if recipe.workers > 1 else ""
+    why = [*choice.why, f"{speed.training:,.0f} tokens/s on this machine{hands}: {epochs:.1f} times through the text"]
     return Choice(choice.config, recipe, why, seconds)
+
+
+def hire(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float, is_asked: bool) -> tuple[Recipe, Speed]:
+    """With one process that has all threads, or one for each of them, whichever trains faster."""
+    count = torch.get_num_threads()
+    if is_asked or count < 2 or not CAN_FORK:
+        return recipe, measure(module, config, recipe, text, seconds)
+    many = replace(recipe, workers=count)
+    alone, together = (measure(module, config, each, text, seconds / 2) for each in (recipe, many))
+    return (many, together) if together.training > alone.training * WORTH_HIRING else (recipe, alone)
 
 
 def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float) -> Speed:
@@ -104,13 +118,14 @@ def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float
     model: NeuralModel = module.Model(config, size, text.tokenizer.eos)
     windows = Windows([Ring([stream])], [1.0], recipe.batch_size, recipe.window)
     journey = Journey(windows, Budget(steps=1 << 30), counts=np.bincount(stream, minlength=size))
-    trainer = Trainer(model, replace(recipe, compile=False), journey, Watcher(), None)
+    trainer = Trainer(model, recipe, journey, Watcher(), None)
     times: list[float] = []
     began = time.perf_counter()
-    while len(times) < 2 or time.perf_counter() - began < seconds * 0.7:
-        at = time.perf_counter()
-        trainer.step()
-        times.append(time.perf_counter() - at)
+    with trainer.together():
+        while len(times) < 2 or time.perf_counter() - began < seconds * 0.7:
+            at = time.perf_counter()
+            trainer.step()
+            times.append(time.perf_counter() - at)
     scored = stream[: max(4 * recipe.window, 1024)]
     at = time.perf_counter()
     model.score(scored)

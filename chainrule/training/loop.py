@@ -1,5 +1,7 @@
 """The training loop: read a batch, follow the gradient, now and then measure and store; the same for every model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import exp, isfinite, log
 
 import numpy as np
@@ -17,11 +19,12 @@ from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
-from chainrule.training.nest import flatten, join, unflatten
+from chainrule.training.nest import flatten, put_rows, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.precision import check_precision
 from chainrule.training.recipe import Recipe
 from chainrule.training.record import Records
+from chainrule.training.team import Team, check_workers, shared, threads
 from chainrule.training.watch import Watcher
 
 SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
@@ -34,19 +37,23 @@ class Trainer:
         self, model: NeuralModel, recipe: Recipe, journey: Journey, watcher: Watcher, checkpoints: Checkpoints | None
     ):
         check_precision(recipe.precision, model.carries_state)
+        check_workers(recipe.workers)
         self.model, self.recipe, self.journey = model, recipe, journey
         self.watcher, self.checkpoints = watcher, checkpoints
         self.optimizer = Optimizer(model, recipe)
         self.schedule = recipe.shape
         self.position = Position()
         self.state: State | None = None  # of a recurrent model, between windows
+        if model.carries_state:
+            self.state = model.start(journey.windows.batch_size)
         self.average = copy_weights(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
         if recipe.sampled_softmax and journey.counts is not None:
             self.sampler = Sampler(torch.from_numpy(journey.counts))
         self._parameters = [each for each in model.parameters() if each.requires_grad]
-        self._advance = torch.compile(model.advance, dynamic=False) if recipe.compile else model.advance
+        self._team: Team | None = None
+        self._threads = torch.get_num_threads()
         self._records = Records()
         self._sampled_at = 0.0
 
@@ -55,7 +62,7 @@ class Trainer:
         self.model.train()
         began = self.journey.clock() - self.position.seconds
         saved_at = self.position.seconds
-        with stop_requests() as request:
+        with stop_requests() as request, self.together():
             while not self.journey.budget.is_over(self.position.step, self.position.seconds):
                 self.step()
                 self.position.seconds = self.journey.clock() - began
@@ -82,16 +89,36 @@ class Trainer:
             self.save()
         raise Stopped(f"stopped after step {self.position.step}", 128 + request.signal)
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Within, the other processes that the recipe asks for are at work beside this one."""
+        windows = self.journey.windows
+        others = min(self.recipe.workers, windows.batch_size) - 1
+        if others < 1:
+            yield
+            return
+        most = len(self._rows(0)) * windows.length
+        if self.state is not None:
+            self.state = unflatten(self.state, {name: shared(each) for name, each in flatten(self.state).items()})
+        with threads(max(1, self._threads // (others + 1))):
+            self._team = Team(self.model, lambda *order: self._read(*order)[0], others, most)
+            try:
+                yield
+            finally:
+                self._team.close()
+                self._team = None
+
     def step(self) -> None:
         """Read a batch, follow its gradient."""
         position, recipe = self.position, self.recipe
-        window = self.journey.windows.window(position.step)
-        torch.manual_seed(recipe.seed * MIX + position.step)  # so that dropout, too, depends on the step alone
         progress = self.journey.budget.progress(position.step, position.seconds)
-        is_sampled = self.sampler is not None and progress < recipe.sampled_softmax
-        nats, tokens = self._gradient(window, self.sampler.draw() if self.sampler and is_sampled else None)
+        if self._team:
+            self._team.begin(position.step, progress)
+        nats, tokens = self._read(0, position.step, progress)
+        if self._team:
+            nats += self._team.join()
         norm = clip_by_global_norm(self._parameters, recipe.clip)
-        self._refuse_nonsense(window, nats, norm)
+        self._refuse_nonsense(nats, norm)
         factor = self.schedule.factor(progress)
         self.optimizer.step(factor)
         if self.average is not None:
@@ -101,38 +128,56 @@ class Trainer:
         self._records.add(nats, tokens, norm, norm > recipe.clip > 0, self.optimizer.peak * factor)
         self._count_epoch(nats, tokens)
 
-    def _gradient(self, window: Window, candidates: Candidates | None) -> tuple[float, int]:
-        """Adds up the gradient of the mean loss of the whole batch, a micro-batch at a time."""
+    def _read(self, rank: int, step: int, progress: float) -> tuple[float, int]:
+        """What one process does in a step: the gradient of its rows, their nats, and the tokens of the whole batch.
+
+        Its random numbers, as of dropout, depend on the seed, the step and the rank alone.
+        """
+        seed = self.recipe.seed * MIX + step
+        torch.default_generator.manual_seed(seed)
+        is_sampled = self.sampler is not None and progress < self.recipe.sampled_softmax
+        candidates = self.sampler.draw() if self.sampler and is_sampled else None
+        if rank:
+            torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
+        return self._gradient(self.journey.windows.window(step), candidates, self._rows(rank))
+
+    def _rows(self, rank: int) -> Tensor:
+        """Which rows of a batch are read by this process of all."""
+        windows = self.journey.windows
+        return torch.arange(windows.batch_size).tensor_split(min(self.recipe.workers, windows.batch_size))[rank]
+
+    def _gradient(self, window: Window, candidates: Candidates | None, rows: Tensor | None = None) -> tuple[float, int]:
+        """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
         inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
         count = int((window.targets != IGNORE).sum())
-        if self.model.carries_state and (window.is_fresh or self.state is None):
-            self.state = self.model.start(len(inputs))
-        nats, states = 0.0, []
-        pieces = torch.arange(len(inputs)).tensor_split(self.recipe.micro_batches)
-        for rows in pieces:
-            if not len(rows):
+        nats = 0.0
+        rows = torch.arange(len(inputs)) if rows is None else rows
+        for piece in rows.tensor_split(self.recipe.micro_batches):
+            if not len(piece):
                 continue
-            state = select_rows(self.state, rows) if self.model.carries_state else None
+            state = None
+            if self.state is not None:
+                state = self.model.start(len(piece)) if window.is_fresh else select_rows(self.state, piece)
             with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-                loss, state = self._advance(Batch(inputs[rows], targets[rows]), state, candidates)
+                loss, state = self.model.advance(Batch(inputs[piece], targets[piece]), state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
-            states.append(state)
-        if self.model.carries_state:
-            self.state = join(states)
+            if self.state is not None:
+                put_rows(self.state, piece, state)
         return nats, count
 
-    def _refuse_nonsense(self, window: Window, nats: float, norm: float) -> None:
+    def _refuse_nonsense(self, nats: float, norm: float) -> None:
         """Before the update, so that the weights are still those of the step before."""
         if isfinite(nats) and isfinite(norm):
             return
+        window = self.journey.windows.window(self.position.step)
         what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
         kept = self.checkpoints.steps() if self.checkpoints else []
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
         raise Diverged(
             f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}), so training stopped before "
-            f"that update; {last}. Look at that text, or train anew with lower rates (learning_rate; of muon, "
-            "matrix_learning_rate too)"
+            f"that update; {last}. Look at that text, or train anew with lower rates "
+            "(learning_rate, matrix_learning_rate)"
         )
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
@@ -181,7 +226,7 @@ class Trainer:
 
     def _evaluate(self, validation: np.ndarray) -> None:
         position, per_byte = self.position, self.journey.bytes_per_token
-        with self._averaged():
+        with self._averaged(), threads(self._threads):
             loss = float(-self.model.score(validation).astype(np.float64).mean())
             is_best = isfinite(loss) and (position.best_loss is None or loss < position.best_loss)
             if is_best:
@@ -246,6 +291,6 @@ class Trainer:
             self.average = {name: parts["average"][name] for name in self.average}  # in the order of the parameters
         self.best = parts.get("best")
         if self.model.carries_state and "state" in parts:
-            self.state = unflatten(self.model.start(self.recipe.batch_size), parts["state"])
+            self.state = unflatten(self.state, parts["state"])
         self._records = Records(**checkpoint.facts["records"])
         self.position = Position(**checkpoint.facts["position"])

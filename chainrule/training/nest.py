@@ -1,8 +1,7 @@
-"""Nests of tensors, as states of recurrent models are: flattened to be stored and back, or joined from pieces."""
+"""Nests of tensors, as states of recurrent models are: flattened to be stored and back, or written row by row."""
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 
@@ -32,13 +31,8 @@ def unflatten(like: Any, flat: dict[str, Tensor], name: str = "") -> Any:
     return None if like is None else flat[name]
 
 
-def join(states: list[Any]) -> Any:
-    """The state of the whole batch from those of its pieces, cut off from their gradients."""
-    first = states[0]
-    if isinstance(first, dict):
-        return {name: join([state[name] for state in states]) for name in first}
-    if isinstance(first, tuple | list):
-        return type(first)(join(list(parts)) for parts in zip(*states, strict=True))
-    if first is None:
-        return None
-    return torch.cat(states).detach() if len(states) > 1 else first.detach()
+def put_rows(state: Any, rows: Tensor, new: Any) -> None:
+    """Write the state of these rows into that of the whole batch, cut off from its gradients."""
+    parts = flatten(new)
+    for name, whole in flatten(state).items():
+        whole[rows] = parts[name].detach()

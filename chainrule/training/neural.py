@@ -25,6 +25,7 @@ from chainrule.training.precision import check_precision
 from chainrule.training.prepare import Prepared, TextSource
 from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.report import write_report
+from chainrule.training.team import check_workers
 from chainrule.training.tensorboard import TensorBoard, import_writer
 from chainrule.training.train import Request, model_name, resolve_model
 
@@ -53,6 +54,7 @@ def check(request: Request, module: Any) -> Plan:
     config = resolve_model(request, module, RECIPE_FIELDS)
     recipe = override(default_recipe(module, config, asked.get("optimizer")), asked, "the settings of training")
     check_precision(recipe.precision, module.Model.carries_state)
+    check_workers(recipe.workers)
     reads = getattr(config, "context_length", None)
     if reads is not None and recipe.window > reads:
         raise UserError(f"window must be at most the context_length, {reads}, got {recipe.window}; set both")

@@ -16,6 +16,7 @@ from chainrule.training.recipe import Recipe
 
 NOT_HIDDEN = ("embedding", "unembedding", "positions", "distance_bias")  # not inner layers: AdamW is theirs
 SPARSE = "ngrams"
+MUON_RATE = 0.02
 
 Named = list[tuple[str, nn.Parameter]]
 
@@ -27,6 +28,7 @@ class Optimizer:
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
         self._parts = _build(model, recipe)
         self._rates = [[group["lr"] for group in part.param_groups] for part in self._parts]
+        self.peak = recipe.learning_rate  # the rate that is reported
 
     def step(self, factor: float) -> None:
         """One update at this fraction of the peak rates; gradients are then gone."""
@@ -35,11 +37,6 @@ class Optimizer:
                 group["lr"] = rate * factor
             part.step()
             part.zero_grad(set_to_none=True)
-
-    @property
-    def peak(self) -> float:
-        """The rate that is reported: the one of the parameters that most rules share."""
-        return float(self._rates[-1][0])
 
     def state(self) -> dict[str, Tensor]:
         """{'blocks.0.attention.output.weight/momentum': ...}"""
@@ -73,40 +70,38 @@ def _build(model: NeuralModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
 
 def _build_dense(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
     if recipe.optimizer == "sgd":
-        return [torch.optim.SGD(_decay_groups(named, recipe), recipe.learning_rate)]
+        return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate)]
     if recipe.optimizer == "momentum":
-        return [torch.optim.SGD(_decay_groups(named, recipe), recipe.learning_rate, recipe.momentum)]
+        return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate, recipe.momentum)]
     if recipe.optimizer == "adamw":
         return [_adamw(named, recipe)]
-    hidden = {name for name, each in named if each.ndim == 2 and not _is_table(name)}
-    groups: dict[int, list[nn.Parameter]] = {}
+    by_parts: dict[int, list[nn.Parameter]] = {}
     for name, each in named:
-        if name in hidden:
-            groups.setdefault(model.matrix_parts(name), []).append(each)
-    muon_groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in groups.items()]
-    others = [(name, each) for name, each in named if name not in hidden]
+        if _is_hidden_matrix(name, each):
+            by_parts.setdefault(model.matrix_parts(name), []).append(each)
+    others = [(name, each) for name, each in named if not _is_hidden_matrix(name, each)]
     rest = [_adamw(others, recipe)] if others else []
-    if not muon_groups:
+    if not by_parts:
         return rest
-    return [
-        Muon(muon_groups, recipe.matrix_learning_rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds),
-        *rest,
-    ]
+    rate = recipe.matrix_learning_rate or MUON_RATE
+    groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in by_parts.items()]
+    return [Muon(groups, rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds), *rest]
 
 
-def _is_table(name: str) -> bool:
-    return any(part in NOT_HIDDEN for part in name.split("."))
+def _is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.ndim == 2 and not any(part in NOT_HIDDEN for part in name.split("."))
 
 
 def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
     betas = (recipe.beta1, recipe.beta2)
-    return torch.optim.AdamW(_decay_groups(named, recipe), recipe.learning_rate, betas, 1e-8, fused=True)
+    return torch.optim.AdamW(_groups(named, recipe), recipe.learning_rate, betas, 1e-8, fused=True)
 
 
-def _decay_groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
-    """Weight decay for matrices; gains, biases and other vectors are left alone."""
-    groups: list[dict[str, Any]] = [
-        {"params": [each for _, each in named if each.ndim >= 2], "weight_decay": recipe.weight_decay},
-        {"params": [each for _, each in named if each.ndim < 2], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+def _groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
+    """Hidden matrices may have a rate of their own; gains, biases and other vectors have no weight decay."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, each in named:
+        own = recipe.matrix_learning_rate if _is_hidden_matrix(name, each) else None
+        decay = recipe.weight_decay if each.ndim >= 2 else 0.0
+        groups.setdefault((own or recipe.learning_rate, decay), []).append(each)
+    return [{"params": each, "lr": rate, "weight_decay": decay} for (rate, decay), each in groups.items()]

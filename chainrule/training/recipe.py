@@ -15,7 +15,7 @@ BUDGETS = ("minutes", "steps", "tokens", "epochs")
 class Recipe:
     optimizer: str = "muon"
     learning_rate: float = 0.01  # muon: of what is not a hidden matrix
-    matrix_learning_rate: float = 0.02  # muon alone
+    matrix_learning_rate: float | None = None  # of hidden matrices; None: with muon 0.02, else the learning rate
     table_learning_rate: float = 0.1  # of hashed n-gram embeddings, by Adagrad
     momentum: float = 0.95
     muon_rounds: int = 5
@@ -23,6 +23,7 @@ class Recipe:
     beta2: float = 0.95
     weight_decay: float = 0.0
     batch_size: int = 16  # windows in one update
+    workers: int = 1  # processes that each read their part of a batch, at the same time
     micro_batches: int = 1  # pieces a batch is cut into where memory is short; the gradient is the same
     window: int = 128  # tokens in one
     chain: int = 1  # windows a recurrent model reads in a row with its state kept
@@ -38,7 +39,6 @@ class Recipe:
     final_tokens: int | None = None  # and at the end; None: all
     checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
-    compile: bool = False  # by torch.compile: faster steps for half a minute of waiting; needs a C++ compiler
     precision: str = "float32"  # or bfloat16 for matrix products, where the processor has instructions for it
     minutes: float | None = None
     steps: int | None = None
@@ -48,7 +48,7 @@ class Recipe:
     def __post_init__(self) -> None:
         require_choice("optimizer", self.optimizer, OPTIMIZERS)
         require_choice("precision", self.precision, PRECISIONS)
-        require_sizes(self, "batch_size", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
+        require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
         require_sizes(self, "evaluation_tokens", "final_tokens")
         require_fractions(self, "momentum", "beta1", "beta2", "ema")
         require_whole("seed", self.seed, 0, 2**32 - 1)

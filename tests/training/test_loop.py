@@ -191,7 +191,7 @@ def test_dropout_depends_on_the_seed_and_the_step_alone():
     seen: list[int] = []
     model = build("mlp")
     trainer = trainer_of(model, replace(PLAIN, seed=5))
-    trainer._gradient = lambda window, candidates: (seen.append(torch.initial_seed()), (1.0, 1))[1]  # type: ignore[method-assign]
+    trainer._gradient = lambda window, candidates, rows: (seen.append(torch.initial_seed()), (1.0, 1))[1]  # type: ignore[method-assign]
     for _ in range(3):
         trainer.step()
     assert seen == [5 * MIX, 5 * MIX + 1, 5 * MIX + 2]
@@ -226,7 +226,7 @@ def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_
                 loss.total.register_hook(lambda gradient: gradient * value)
         return loss, state
 
-    trainer._advance = poison  # type: ignore[method-assign]
+    monkeypatch.setattr(model, "advance", poison)
     first = windows(recipe).window(6).inputs[0, :3]
     what = f"the loss is {value}" if where == "loss" else "the gradient's norm is "
     with pytest.raises(UserError) as problem:

@@ -7,7 +7,7 @@ from torch import nn
 from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
-from chainrule.training.optimizer import Optimizer
+from chainrule.training.optimizer import MUON_RATE, Optimizer
 from chainrule.training.recipe import Recipe
 from tests.training.trainings import FAMILIES, build
 
@@ -84,13 +84,28 @@ def test_adamw_is_that_of_torch_with_weight_decay_on_matrices_only():
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw", "muon"])
+def test_hidden_matrices_may_have_a_rate_of_their_own(optimizer):
+    plain, quick, slow = (
+        follow(Recipe(optimizer=optimizer, learning_rate=rate, matrix_learning_rate=own), FACTORS)
+        for rate, own in ((0.1, None), (0.1, 0.3), (0.3, 0.1))
+    )
+    same = follow(Recipe(optimizer=optimizer, learning_rate=0.3, matrix_learning_rate=0.3), FACTORS)
+    assert torch.equal(quick.hidden, same.hidden)
+    assert torch.equal(slow.embedding, same.embedding)
+    assert torch.equal(slow.gain, same.gain)
+    for name in ("embedding", "gain"):
+        assert torch.equal(getattr(quick, name), getattr(plain, name))
+    assert torch.equal(slow.hidden, plain.hidden) is (optimizer != "muon")  # which has a rate by itself
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adamw", "muon"])
 def test_weight_decay_changes_matrices_only(optimizer):
     recipe = Recipe(optimizer=optimizer, learning_rate=0.1)
     without, with_decay = (
         follow(recipe, [1.0]),
         follow(Recipe(optimizer=optimizer, learning_rate=0.1, weight_decay=0.5), [1.0]),
     )
-    rate = recipe.matrix_learning_rate if optimizer == "muon" else 0.1
+    rate = MUON_RATE if optimizer == "muon" else 0.1
     torch.testing.assert_close(with_decay.hidden, without.hidden - rate * 0.5 * Small().hidden)
     torch.testing.assert_close(with_decay.embedding, without.embedding - 0.1 * 0.5 * Small().embedding)
     assert torch.equal(with_decay.gain, without.gain)
