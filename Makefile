@@ -14,7 +14,7 @@ check: .venv/installed  ## Format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting neural')
+bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting neural tape')
 	$(BIN)/python -m benchmarks $(PARTS)
 
 .venv/installed: requirements.lock pyproject.toml

@@ -1,4 +1,4 @@
-"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural]"""
+"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [tape]"""
 
 import argparse
 
@@ -7,12 +7,12 @@ from benchmarks import report
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="counting, neural; default: both")
+    parser.add_argument("parts", nargs="*", metavar="PART", help="counting, neural, tape; default: all")
     parser.add_argument("--quick", action="store_true", help="small trials of each; shown, but kept nowhere")
     arguments = parser.parse_args()
-    unknown = set(arguments.parts) - {"counting", "neural"}
+    unknown = set(arguments.parts) - {"counting", "neural", "tape"}
     if unknown:
-        parser.error(f"there is no part '{unknown.pop()}' (there are: counting, neural)")
+        parser.error(f"there is no part '{unknown.pop()}' (there are: counting, neural, tape)")
     if not arguments.parts or "counting" in arguments.parts:
         from benchmarks import counting
 
@@ -22,6 +22,10 @@ def main() -> None:
 
         time_to_quality.main(["--steps", "100"] if arguments.quick else ["--repeats", "3"])
         throughput.main(["--trial"] if arguments.quick else [])
+    if not arguments.parts or "tape" in arguments.parts:
+        from benchmarks import tape
+
+        tape.main(["--trial"] if arguments.quick else [])
     print(report.BENCHMARKS.path)
 
 

@@ -71,7 +71,16 @@ BENCHMARKS = Document(
     "Benchmarks",
     "Made by `make bench`; below each table stands when and where. Medians of interleaved repeats, with the peak\n"
     "resident memory beside some. Compare the ratios: the machine is shared, and its speed moves.",
-    ("time-to-quality", "throughput-transformer", "throughput-lstm", "estimation", "scoring", "sampling", "start-up"),
+    (
+        "time-to-quality",
+        "throughput-transformer",
+        "throughput-lstm",
+        "tape",
+        "estimation",
+        "scoring",
+        "sampling",
+        "start-up",
+    ),
 )
 RESULTS = Document(
     DOCS / "results.md",

@@ -9,7 +9,7 @@ import chainrule
 
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
-    "errors", "checks", "progress", "config", "lookup", "kernels", "hashing", "arrays", "text", "data", "ngram",
+    "errors", "checks", "progress", "config", "lookup", "kernels", "hashing", "arrays", "tape", "text", "data", "ngram",
     "layers", "models", "generation", "evaluation", "runs", "planning", "training", "interop", "api", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -53,3 +53,8 @@ def test_what_every_model_shares_does_not_import_torch(part: str):
             else:
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert "torch" not in {name.split(".")[0] for name in names}, file
+
+
+def test_the_tape_stands_by_itself():
+    for file in (PACKAGE / "tape").rglob("*.py"):
+        assert imported(file) <= {"tape"}

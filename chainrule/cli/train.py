@@ -49,6 +49,10 @@ def command(
         float | None, typer.Option(help="Its peak; chosen unless told.", rich_help_panel=Learning)
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Windows in one update.", rich_help_panel=Learning)] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="torch, or tape: gradients by our own engine, on NumPy.", rich_help_panel=Learning),
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.", rich_help_panel=Learning)
     ] = False,
@@ -159,6 +163,7 @@ def command(
         "optimizer": optimizer,
         "learning_rate": learning_rate,
         "batch_size": batch_size,
+        "engine": engine,
     }
     settings = {name: value for name, value in named.items() if value is not None} | parse_assignments(set_ or [])
     if resume is not None:
@@ -184,6 +189,7 @@ def command(
 
 RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_", "minutes", "steps", "tokens", "epochs", "optimizer"}
 RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # compared with those it began with
+RESUMABLE_WITH |= {"engine"}  # which may change
 
 
 def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:

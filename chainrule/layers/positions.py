@@ -39,10 +39,12 @@ class LearnedPositions(nn.Module):
 
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)  # what is kept must serve training too, whoever asked first
-def rotations(first: int, count: int, width: int, base: float, device: torch.device) -> tuple[Tensor, Tensor]:
+def rotations(
+    first: int, count: int, width: int, base: float, device: torch.device, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
     """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
-    times = torch.arange(first, first + count, dtype=torch.float32, device=device)
-    rates = base ** (-torch.arange(0, width, 2, dtype=torch.float32, device=device) / width)
+    times = torch.arange(first, first + count, dtype=dtype, device=device)
+    rates = base ** (-torch.arange(0, width, 2, dtype=dtype, device=device) / width)
     angles = (times[:, None] * rates).repeat(1, 2)
     return angles.cos(), angles.sin()
 

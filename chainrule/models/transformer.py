@@ -244,7 +244,8 @@ class Model(NeuralModel):
     def _positions(self, first: int, time: int) -> Positions:
         config, device = self.config, self.device
         if config.positions == "rotary":
-            return Positions(positions.rotations(first, time, config.width_of_head, config.rotary_base, device))
+            dtype = self.embedding.weight.dtype
+            return Positions(positions.rotations(first, time, config.width_of_head, config.rotary_base, device, dtype))
         if config.positions in positions.BY_DISTANCE:
             return Positions(bias=self.distance_bias(first, time, device))
         return Positions()

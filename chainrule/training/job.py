@@ -1,7 +1,7 @@
 """A training by gradient, as it is written down before it starts: all that going on needs, and what may not change."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.runs.folder import RESUMABLE, hash_file
 from chainrule.runs.making import sync
+from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
 
 
@@ -52,10 +53,17 @@ class Job:
 
     @property
     def essence(self) -> dict[str, Any]:
-        """Everything that the weights depend on; a checkpoint keeps it."""
+        """Everything that the weights depend on; a checkpoint keeps it. Two engines give the same gradients."""
         names = ("architecture", "model", "recipe", "weights", "first_shards", "tokens")
         essence: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
+        essence["recipe"].pop("engine", None)
         return essence
+
+    def on_engine(self, engine: str) -> "Job":
+        """The same job, gone on with on another engine."""
+        _, config, _ = self.build()
+        check_engine(engine, self.architecture, config)
+        return replace(self, recipe=self.recipe | {"engine": engine})
 
     def check_belongs(self, essence: dict[str, Any]) -> None:
         """A checkpoint made with other settings is refused by the name of the setting."""

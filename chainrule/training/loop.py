@@ -16,6 +16,7 @@ from chainrule.models.base import IGNORE, Batch, State, select_rows
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.clip import clip_by_global_norm
+from chainrule.training.engine import advance_by
 from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
@@ -49,9 +50,10 @@ class Trainer:
         self.average = copy_weights(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
-        if recipe.sampled_softmax and journey.counts is not None:
+        if recipe.sampled_softmax and recipe.engine == "torch" and journey.counts is not None:
             self.sampler = Sampler(torch.from_numpy(journey.counts))
         self._parameters = [each for each in model.parameters() if each.requires_grad]
+        self._advance = advance_by(recipe.engine, model)
         self._team: Team | None = None
         self._threads = torch.get_num_threads()
         self._records = Records()
@@ -159,7 +161,7 @@ class Trainer:
             if self.state is not None:
                 state = self.model.start(len(piece)) if window.is_fresh else select_rows(self.state, piece)
             with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-                loss, state = self.model.advance(Batch(inputs[piece], targets[piece]), state, candidates)
+                loss, state = self._advance(Batch(inputs[piece], targets[piece]), state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
             if self.state is not None:

@@ -17,6 +17,7 @@ from chainrule.text.base import Tokenizer
 from chainrule.training.budget import Choice, Text, allot, choose
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
+from chainrule.training.engine import check_engine
 from chainrule.training.expectation import expect
 from chainrule.training.job import Job, describe_files, hash_tokens
 from chainrule.training.learn import learn
@@ -55,6 +56,7 @@ def check(request: Request, module: Any) -> Plan:
     recipe = override(default_recipe(module, config, asked.get("optimizer")), asked, "the settings of training")
     check_precision(recipe.precision, module.Model.carries_state)
     check_workers(recipe.workers)
+    check_engine(recipe.engine, model_name(request), config)
     reads = getattr(config, "context_length", None)
     if reads is not None and recipe.window > reads:
         raise UserError(f"window must be at most the context_length, {reads}, got {recipe.window}; set both")
@@ -103,7 +105,7 @@ def make_choice(plan: Plan, module: Any, prepared: Prepared, folder: Path, start
         return choice
     shards, held_out = TokenShards(folder / "tokens", "train"), TokenShards(folder / "tokens", "validation")
     text = Text(shards, prepared.parts["validation"].tokens, prepared.tokenizer)
-    if not plan.is_sized and hasattr(module, "for_budget"):
+    if not plan.is_sized and plan.recipe.engine == "torch" and hasattr(module, "for_budget"):
         choice = choose(module, plan.recipe, plan.asked, plan.own, text)
         choice.why.extend(expect(shards, held_out, prepared.tokenizer, plan.recipe.minutes))
     return allot(choice, module, text, plan.asked, started_at)
@@ -132,6 +134,9 @@ def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -
     with new_run(path, overwrite=can_resume and Job.read(unfinished(path)).overwrite, resume=True) as folder:
         keep_freed_memory()
         job = Job.read(folder)
+        if "engine" in asked:
+            job = job.on_engine(asked["engine"])
+            job.write(folder)
         job.check_settings(asked)
         job.check_unchanged(folder)
         finish(folder, path, job, tensorboard, is_resumed=True)

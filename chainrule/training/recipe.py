@@ -39,6 +39,7 @@ class Recipe:
     final_tokens: int | None = None  # and at the end; None: all
     checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
+    engine: str = "torch"  # or tape: gradients by our own engine, on NumPy
     precision: str = "float32"  # or bfloat16 for matrix products, where the processor has instructions for it
     minutes: float | None = None
     steps: int | None = None

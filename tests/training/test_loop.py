@@ -226,7 +226,7 @@ def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_
                 loss.total.register_hook(lambda gradient: gradient * value)
         return loss, state
 
-    monkeypatch.setattr(model, "advance", poison)
+    monkeypatch.setattr(trainer, "_advance", poison)
     first = windows(recipe).window(6).inputs[0, :3]
     what = f"the loss is {value}" if where == "loss" else "the gradient's norm is "
     with pytest.raises(UserError) as problem:

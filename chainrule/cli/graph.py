@@ -1,0 +1,125 @@
+"""`chainrule graph`: the computation graph of a model, drawn."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+from chainrule.cli.output import print_json, say
+from chainrule.errors import UserError, did_you_mean
+
+LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)  # of texts whose nodes are counted
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="elman or attention, written out word by word; mlp, bow, gru, lstm, ugrnn, transformer as trained.",
+        ),
+    ] = "elman",
+    length: Annotated[int, typer.Option(help="Words of the text.")] = 8,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="An .svg, .dot or .json file; default: MODEL-LENGTH.svg.")
+    ] = None,
+    growth: Annotated[
+        Path | None, typer.Option(help="A file for a plot of nodes against length, .png, .svg or .pdf.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Draw the computation graph of a model on our own tape, and count its nodes."""
+    from collections import Counter
+
+    from chainrule.tape.graph import to_dot, to_svg
+    from chainrule.tape.unrolled import UNROLLED, count_nodes
+
+    if not 1 <= length <= 64:
+        raise UserError(f"--length must be from 1 to 64 words, got {length}")
+    file = output or Path(f"{model}-{length}.svg")
+    draw = {".svg": to_svg, ".dot": to_dot, ".json": _to_json}.get(file.suffix)
+    if draw is None:
+        raise UserError(f"--output must end in .svg, .dot or .json, got '{file}'")
+    for each in filter(None, (file, growth)):
+        if each.exists() and not overwrite:
+            raise UserError(f"'{each}' exists already; choose another name, or pass --overwrite")
+    nodes = _graph(model, length)
+    _write(file, lambda: file.write_text(draw(nodes), encoding="utf-8"))
+    modules = Counter(node.name for node in nodes if node.kind == "module")
+    counts = {name: {str(each): count_nodes(name, each) for each in LENGTHS} for name in UNROLLED}
+    if growth:
+        _plot(counts, growth)
+    if as_json:
+        print_json({"file": str(file), "modules": dict(modules), "nodes": sum(modules.values()), "growth": counts})
+        return
+    listed = ", ".join(f"{count} {name}" for name, count in modules.most_common())
+    say(f"{model} on {length} words: {sum(modules.values())} modules ({listed}), drawn in {file}")
+    for name, found in counts.items():
+        say(f"{name}, modules by length: {', '.join(f'{each}: {count}' for each, count in found.items())}")
+
+
+def _graph(model: str, length: int) -> Any:
+    """With values and gradients, after a walk back."""
+    import numpy as np
+
+    from chainrule.tape.graph import graph
+    from chainrule.tape.models import MODELS
+    from chainrule.tape.tape import Tape
+    from chainrule.tape.unrolled import UNROLLED, VOCABULARY
+
+    tape = Tape()
+    words = np.arange(length + 1) % VOCABULARY
+    if model in UNROLLED:
+        end, parameters = UNROLLED[model](tape, words)
+    elif model in MODELS:
+        twin = _tiny(model, VOCABULARY)
+        end, _ = twin.loss(tape, words[None, :-1], words[None, 1:])
+        parameters = twin.parameters
+    else:
+        known = [*UNROLLED, *(name for name in MODELS if name not in UNROLLED)]
+        raise UserError(f"unknown model '{model}'{did_you_mean(model, known)} (known: {', '.join(known)})")
+    tape.backward(end, keep=True)
+    return graph(tape, parameters)
+
+
+def _tiny(model: str, vocabulary_size: int) -> Any:
+    """The tiny size, with the weights that torch begins with."""
+    from chainrule import lookup
+    from chainrule.tape.models import MODELS
+
+    module = lookup.find("chainrule.models", model, "model")
+    config = module.SIZES["gpt2-tiny" if model == "transformer" else "tiny"]
+    theirs = module.Model(config, vocabulary_size, 0)
+    return MODELS[model](config, {name: each.detach().numpy() for name, each in theirs.named_parameters()})
+
+
+def _to_json(nodes: Any) -> str:
+    import json
+
+    return json.dumps([node.as_dict() for node in nodes], indent=1) + "\n"
+
+
+def _plot(counts: dict[str, dict[str, int]], file: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
+    for name, found in counts.items():
+        axes.plot([int(each) for each in found], list(found.values()), marker="o", label=name)
+    axes.set(xlabel="words", ylabel="nodes on the tape", title="How a computation graph grows")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    _write(file, lambda: figure.savefig(file, dpi=150))
+    plt.close(figure)
+
+
+def _write(file: Path, write: Callable[[], Any]) -> None:
+    try:
+        write()
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot write '{file}' ({error}); choose another name") from None

@@ -1,0 +1,84 @@
+"""Attention: every position looks at those before it, in several heads side by side; and rotary positions."""
+
+from math import sqrt
+
+import numpy as np
+
+from chainrule.tape.losses import softmax
+from chainrule.tape.tape import Array, Gradients, Module
+
+
+class Attention(Module):
+    """softmax(q kᵀ / √d + mask) v for each head: q (batch, time, heads · d), k and v (batch, keys, kv_heads · d).
+
+    Causal: the last query stands at the last key and sees them all, the one before it all but that, and so on. Where
+    there are fewer heads of keys and values, neighbouring query heads share one.
+    """
+
+    def __init__(self, num_heads: int, num_key_value_heads: int | None = None, is_causal: bool = True):
+        self.num_heads, self.num_key_value_heads = num_heads, num_key_value_heads or num_heads
+        self.is_causal = is_causal
+
+    def forward(self, query: Array, key: Array, value: Array) -> Array:
+        q, k, v = self._queries(query), self._keys(key), self._keys(value)
+        scores = q @ k.swapaxes(-1, -2)  # (batch, kv_heads, group, time, keys)
+        scores *= query.dtype.type(1 / sqrt(q.shape[-1]))
+        if self.is_causal and q.shape[3] > 1:
+            time, keys = scores.shape[-2:]
+            scores[..., np.triu(np.ones((time, keys), bool), keys - time + 1)] = -np.inf
+        self.weights = softmax(scores)
+        return self._joined(self.weights @ v)
+
+    def backward(self, gradient: Array, output: Array, query: Array, key: Array, value: Array) -> Gradients:
+        q, k, v, g = self._queries(query), self._keys(key), self._keys(value), self._queries(gradient)
+        to_v = self.weights.swapaxes(-1, -2) @ g
+        scores = g @ v.swapaxes(-1, -2)
+        scores -= np.einsum("...i,...i->...", scores, self.weights)[..., None]
+        scores *= self.weights
+        scores *= query.dtype.type(1 / sqrt(q.shape[-1]))
+        to_k = scores.swapaxes(-1, -2) @ q
+        return (
+            self._joined(scores @ k),
+            self._joined(to_k.sum(2, keepdims=True)),
+            self._joined(to_v.sum(2, keepdims=True)),
+        )
+
+    def _queries(self, a: Array) -> Array:
+        """(batch, time, heads · d) -> (batch, kv_heads, group, time, d)"""
+        batch, time, width = a.shape
+        groups = self.num_heads // self.num_key_value_heads
+        parts = a.reshape(batch, time, self.num_key_value_heads, groups, width // self.num_heads)
+        return np.ascontiguousarray(parts.transpose(0, 2, 3, 1, 4))
+
+    def _keys(self, a: Array) -> Array:
+        """(batch, keys, kv_heads · d) -> (batch, kv_heads, 1, keys, d)"""
+        parts = a.reshape(*a.shape[:2], self.num_key_value_heads, -1)
+        return np.ascontiguousarray(parts.transpose(0, 2, 1, 3))[:, :, None]
+
+    def _joined(self, a: Array) -> Array:
+        """(batch, kv_heads, group, time, d) -> (batch, time, heads · d)"""
+        batch, _, _, time, _ = a.shape
+        return np.ascontiguousarray(a.transpose(0, 3, 1, 2, 4)).reshape(batch, time, -1)
+
+
+class Rotary(Module):
+    """Each pair of entries (i, i + d/2) of a head is turned by the angle position · base^(-2i/d)."""
+
+    def __init__(self, head_width: int, base: float = 10000.0, first: int = 0):
+        self.head_width, self.base, self.first = head_width, base, first
+
+    def forward(self, a: Array) -> Array:
+        return self._turn(a, 1)
+
+    def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
+        return (self._turn(gradient, -1),)  # a rotation's transpose turns back
+
+    def _turn(self, a: Array, way: int) -> Array:
+        batch, time, width = a.shape
+        half = self.head_width // 2
+        rates = self.base ** (-np.arange(half) / half)
+        angles = np.outer(np.arange(self.first, self.first + time), rates)[:, None]  # (time, 1, half)
+        cosine, sine = np.cos(angles).astype(a.dtype), (way * np.sin(angles)).astype(a.dtype)
+        left, right = np.split(a.reshape(batch, time, -1, self.head_width), 2, -1)
+        turned = np.concatenate([left * cosine - right * sine, right * cosine + left * sine], -1)
+        return turned.reshape(batch, time, width)
