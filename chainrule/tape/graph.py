@@ -9,8 +9,9 @@ import numpy as np
 
 from chainrule.tape.tape import Array, Tape, Value
 
-BOX = (118, 38)  # width and height of a node in the picture
+BOX = (140, 38)  # width and height of a node in the picture
 GAP = (14, 34)
+FAINT = ' opacity="0.35"'  # of long lines, as from a parameter that is used at every step
 COLOURS = {"input": "#7aa2d6", "parameter": "#d6a77a", "module": "#8f8f99"}
 
 
@@ -77,7 +78,8 @@ def to_svg(nodes: list[Node]) -> str:
             middle = (fy + y + BOX[1]) / 2
             start, end = f"{fx + BOX[0] / 2:.1f} {fy:.1f}", f"{x + BOX[0] / 2:.1f} {y + BOX[1]:.1f}"
             bend = f"{fx + BOX[0] / 2:.1f} {middle:.1f} {x + BOX[0] / 2:.1f} {middle:.1f}"
-            lines.append(f'<path d="M {start} C {bend} {end}"/>')
+            is_far = fy - y > 3 * (BOX[1] + GAP[1])
+            lines.append(f'<path d="M {start} C {bend} {end}"{FAINT if is_far else ""}/>')
     for node in nodes:
         x, y = places[node.number]
         lines.append(
@@ -90,15 +92,16 @@ def to_svg(nodes: list[Node]) -> str:
 
 
 def _places(nodes: list[Node]) -> list[tuple[float, float]]:
-    """Layers by the longest way from an input; inputs and parameters just below what first reads them; in a layer, each
-    as near as it gets to the middle of what it reads."""
-    layers = [0] * len(nodes)
+    """By layers: a node stands right above what it reads; but inputs and parameters, and what stands on them alone,
+    right below what first reads them. In a layer, each is as near as it gets to the middle of what it reads."""
+    depths = [0] * len(nodes)
     for node in nodes:
-        layers[node.number] = 1 + max((layers[each] for each in node.inputs), default=-1)
-    first_read = {each: layers[node.number] for node in reversed(nodes) for each in node.inputs}
-    for node in nodes:
-        if not node.inputs and node.number in first_read:
-            layers[node.number] = first_read[node.number] - 1
+        depths[node.number] = 1 + max((depths[each] for each in node.inputs), default=-1)
+    layers = list(depths)
+    for node in reversed(nodes):  # readers come after what they read, so theirs are settled
+        found = [layers[other.number] for other in nodes[node.number + 1 :] if node.number in other.inputs]
+        if depths[node.number] < 2 and found:
+            layers[node.number] = min(found) - 1
     rows: dict[int, list[int]] = {}
     for node in nodes:
         rows.setdefault(layers[node.number], []).append(node.number)

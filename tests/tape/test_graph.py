@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from chainrule.tape.graph import graph, to_dot, to_svg
+from chainrule.tape.graph import BOX, graph, to_dot, to_svg
 from chainrule.tape.losses import SoftmaxCrossEntropy
 from chainrule.tape.modules import Linear, Tanh
 from chainrule.tape.tape import Parameter, Tape
@@ -62,9 +62,9 @@ def test_a_picture_has_a_box_for_every_node_none_on_another_and_readers_above_wh
         rows.setdefault(y, []).append(x)
     width, height = (float(picture.get(name, "0")) for name in ("width", "height"))
     for y, row in rows.items():
-        assert y + 38 <= height
-        assert max(row) + 118 <= width
-        assert all(right - left >= 118 for left, right in zip(sorted(row), sorted(row)[1:], strict=False))
+        assert y + BOX[1] <= height
+        assert max(row) + BOX[0] <= width
+        assert all(right - left >= BOX[0] for left, right in zip(sorted(row), sorted(row)[1:], strict=False))
 
 
 def test_row_26_an_elman_network_grows_linearly_and_attention_by_the_square():
