@@ -22,6 +22,7 @@ PTB_TEST_TOKENS = 82_430  # with an <eos> for each line: what published perplexi
 ARCHITECTURES = ("bow", "mlp", "attention", "elman", "ugrnn", "gru", "lstm", "transformer")
 
 CHARACTERS = (str(SHAKESPEARE), "--tokenizer", "characters", "--unit", "file", "--split", "tail")
+NAMED = (str(DATA / "makemore-names" / "names.txt"), "--tokenizer", "characters", "--unit", "line")
 CLOSED_WORDS = ("--unit", "line", "--tokenizer", "words", "--closed-vocabulary")
 TREEBANK = (str(PTB / "ptb.train.txt"), "--validation", str(PTB / "ptb.valid.txt"), *CLOSED_WORDS)
 
@@ -61,6 +62,25 @@ def ladder(minutes: float) -> dict[str, Row]:
     rows = {f"ladder-{name}": Row(name, (*CHARACTERS, "--model", name), minutes) for name in ARCHITECTURES}
     counting = Row("ngram", (*CHARACTERS, "--model", "ngram", "--order", "6"))
     return {"ladder-ngram": counting, **rows}
+
+
+ENGINE_STEPS = 1000
+
+
+def engines() -> dict[str, Row]:
+    """The same model, text and steps, with the gradients of either engine."""
+    texts = {"names": ("names", NAMED), "tinyshakespeare": ("tinyshakespeare", CHARACTERS)}
+    models = {
+        "elman": ("--model", "elman", "--size", "tiny", "--set", "width=128"),
+        "transformer": ("--model", "transformer", "--size", "gpt2-tiny"),
+    }
+    steps = ("--steps", str(ENGINE_STEPS))
+    return {
+        f"engines-{text}-{model}-{engine}": Row(title, (*arguments, *settings, *steps, "--engine", engine))
+        for text, (title, arguments) in texts.items()
+        for model, settings in models.items()
+        for engine in ("torch", "tape")
+    }
 
 
 def choose(names: list[str], rows: dict[str, Row]) -> list[str]:
@@ -182,6 +202,20 @@ def ladder_section(figures: dict[str, Any]) -> Section:
     return Section("The ladder of architectures", text, columns, table(figures, list(ladder(1)), columns), figures)
 
 
+def engines_section(figures: dict[str, Any]) -> Section:
+    columns = ["text", "chosen", "seconds", "tokens/s", "epochs", "nats/token"]
+    rows = [
+        [name.rpartition("-")[2], *row]
+        for name in engines()
+        for row in table({name: figures[name]} if name in figures else {}, [name], columns)
+    ]
+    text = f"The same model with torch's gradients and with our own, {ENGINE_STEPS:,} steps; the goal is within 1 %."
+    return Section("On the tape", text, ["engine", *columns], rows, figures)
+
+
+SECTIONS = {"learning": learning_section, "ladder": ladder_section, "engines": engines_section}
+
+
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.learning", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="ROW", help="by name, or how names begin")
@@ -191,23 +225,22 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--remark", default="", help="what a reader should know of these rows, such as 'one core'")
     parser.add_argument("--list", action="store_true", help="the names of all rows")
     arguments = parser.parse_args(words)
-    rows = LEARNING | ladder(arguments.ladder_minutes)
+    rows = LEARNING | ladder(arguments.ladder_minutes) | engines()
     if arguments.list:
         print("\n".join(rows))
         return
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary) if arguments.trial else HOME
-        fresh: dict[str, dict[str, Any]] = {"learning": {}, "ladder": {}}
+        fresh: dict[str, dict[str, Any]] = {part: {} for part in SECTIONS}
         for name in choose(arguments.only, rows):
             row = rows[name]
             if arguments.trial and row.minutes is not None:
                 row = Row(row.text, row.arguments, arguments.trial, row.test, row.goal)
-            part = "ladder" if name.startswith("ladder-") else "learning"
+            part = name.partition("-")[0] if name.startswith(("ladder-", "engines-")) else "learning"
             found = measure(home / name, row) if arguments.collect else train(name, row, home)
             fresh[part][name] = found | {"remark": arguments.remark}
             figures = fresh[part] if arguments.trial else RESULTS.figures(part) | fresh[part]
-            section = ladder_section(figures) if part == "ladder" else learning_section(figures)
-            publish(RESULTS, part, section, bool(arguments.trial))
+            publish(RESULTS, part, SECTIONS[part](figures), bool(arguments.trial))
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ RESULTS = Document(
     "Results",
     "What models predict of text they have not seen. Made by `make results` (models that count) and `make learn`\n"
     "(models that learn by gradient); below each table stands when and where.",
-    ("learning", "ladder", "penn-treebank", "tokenizers"),
+    ("learning", "ladder", "engines", "penn-treebank", "tokenizers"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Computation graphs: as data, as text, as a picture; and how they grow with the length of a text (row 26)."""
+"""Computation graphs: as data, as text, as a picture."""
 
 import xml.etree.ElementTree as ET
 
@@ -9,7 +9,7 @@ from chainrule.tape.graph import BOX, graph, to_dot, to_svg
 from chainrule.tape.losses import SoftmaxCrossEntropy
 from chainrule.tape.modules import Linear, Tanh
 from chainrule.tape.tape import Parameter, Tape
-from chainrule.tape.unrolled import UNROLLED, VOCABULARY, count_nodes
+from chainrule.tape.unrolled import UNROLLED, VOCABULARY
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -65,11 +65,3 @@ def test_a_picture_has_a_box_for_every_node_none_on_another_and_readers_above_wh
         assert y + BOX[1] <= height
         assert max(row) + BOX[0] <= width
         assert all(right - left >= BOX[0] for left, right in zip(sorted(row), sorted(row)[1:], strict=False))
-
-
-def test_row_26_an_elman_network_grows_linearly_and_attention_by_the_square():
-    lengths = np.arange(1, 20)
-    elman, attention = (np.array([count_nodes(name, each) for each in lengths]) for name in ("elman", "attention"))
-    assert set(np.diff(elman)) == {6}  # embed, step, reshape, predict, loss, sum
-    assert set(np.diff(attention, 2)) == {4}  # for every pair: a score, a slice, a product, a sum
-    assert attention[-1] > 5 * elman[-1]
