@@ -28,12 +28,8 @@ TRANSFORMER: Ladder = (
 LSTM: Ladder = (
     (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"matrix_learning_rate": 0.004}),
     (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {}),
-    (450, {"width": 256, "input_dropout": 0.25, "dropout": 0.35}, {}),
-    (
-        1350,
-        {"width": 400, "input_dropout": 0.4, "dropout": 0.5},
-        {"learning_rate": 0.008, "matrix_learning_rate": 0.0025},
-    ),
+    (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, {}),
+    (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, {}),
 )
 
 

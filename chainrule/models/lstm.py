@@ -21,8 +21,10 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
     """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
     shape, changes = _budgets.rung(_budgets.LSTM, seconds, tokens)
     config = Config(num_layers=1, input_scale=4.0, **shape)
+    has_words = vocabulary_size > 4096
     recipe = {
-        "sampled_softmax": 0.95 if vocabulary_size > 4096 else 0.0,
+        "sampled_softmax": 0.95 if has_words else 0.0,
+        "first_vectors": "counted" if has_words else "random",
         "batch_size": 32,
         "learning_rate": 0.01,
         "matrix_learning_rate": 0.003,

@@ -20,6 +20,7 @@ from chainrule.training.journal import Journal
 from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.vectors import vectors_by_counting
 from chainrule.training.view import View
 from chainrule.training.watch import Watcher, Watchers
 
@@ -69,6 +70,15 @@ def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int, count
     return model
 
 
+def begin_with_counted_vectors(model: NeuralModel, shards: TokenShards, counts: np.ndarray) -> None:
+    """As large as the random ones that they replace."""
+    embedding = model.get_submodule("embedding")
+    assert isinstance(embedding, nn.Embedding)
+    table = embedding.weight.detach()[: len(counts)]
+    vectors = vectors_by_counting((shards.tokens(shard) for shard in range(len(shards))), counts, table.shape[1])
+    table.copy_(vectors * table.std())
+
+
 def learn(
     folder: Path,
     job: Job,
@@ -79,12 +89,14 @@ def learn(
     module, config, recipe = job.build()
     shards, held_out = TokenShards(folder / "tokens", "train"), TokenShards(folder / "tokens", "validation")
     counts = _counts(shards, tokenizer)
-    model = build_model(module, config, tokenizer, recipe.seed, counts)
     windows = make_windows(job, recipe, shards)
     checkpoints, journal = Checkpoints(folder), Journal(folder / "metrics.jsonl")
     newest = checkpoints.load()
     if newest:
         job.check_belongs(newest.facts["job"])
+    model = build_model(module, config, tokenizer, recipe.seed, counts)
+    if recipe.first_vectors == "counted" and not newest:
+        begin_with_counted_vectors(model, shards, counts)
     budget = make_budget(recipe, windows, job.budget_seconds)
     journey = Journey(
         windows,

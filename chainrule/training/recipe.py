@@ -8,6 +8,7 @@ from chainrule.training.schedule import Schedule
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
 PRECISIONS = ("float32", "bfloat16")
+FIRST_VECTORS = ("random", "counted")
 BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
@@ -39,6 +40,7 @@ class Recipe:
     final_tokens: int | None = None  # and at the end; None: all
     checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
     seed: int = 0
+    first_vectors: str = "random"  # or counted: embeddings begin at what words' neighbours tell about them
     engine: str = "torch"  # or tape: gradients by our own engine, on NumPy
     precision: str = "float32"  # or bfloat16 for matrix products, where the processor has instructions for it
     minutes: float | None = None
@@ -48,6 +50,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require_choice("optimizer", self.optimizer, OPTIMIZERS)
+        require_choice("first_vectors", self.first_vectors, FIRST_VECTORS)
         require_choice("precision", self.precision, PRECISIONS)
         require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
         require_sizes(self, "evaluation_tokens", "final_tokens")
