@@ -34,7 +34,7 @@ def test_words_with_the_same_neighbours_begin_alike(width):
     for kind in KINDS.values():
         others = [word for word in range(12) if word not in kind]
         within, across = alike[list(kind)][:, list(kind)], alike[list(kind)][:, others]
-        assert float(within.min()) > float(across.max()) + 0.2
+        assert float(within.mean()) > float(across.mean()) + 0.4
 
 
 def test_shards_count_like_one_stream_and_a_seed_decides_the_directions():
