@@ -25,7 +25,7 @@ class Attention(Module):
         scores *= query.dtype.type(1 / sqrt(q.shape[-1]))
         if self.is_causal and q.shape[3] > 1:
             time, keys = scores.shape[-2:]
-            scores[..., np.triu(np.ones((time, keys), bool), keys - time + 1)] = -np.inf
+            scores += np.triu(np.full((time, keys), -np.inf, scores.dtype), keys - time + 1)
         self.weights = softmax(scores)
         return self._joined(self.weights @ v)
 

@@ -102,7 +102,7 @@ class Trainer:
         most = len(self._rows(0)) * windows.length
         if self.state is not None:
             self.state = unflatten(self.state, {name: shared(each) for name, each in flatten(self.state).items()})
-        with threads(max(1, self._threads // (others + 1))):
+        with threads(1):
             self._team = Team(self.model, lambda *order: self._read(*order)[0], others, most)
             try:
                 yield

@@ -3,13 +3,14 @@
 On small models processes use cores better than torch's threads do, which wait for each other at every operation. They
 are forked, so that each has the model, the text and the settings; weights, gradients and states of recurrent models lie
 in memory that all of them see. Which rows are whose, and in which order gradients are added, never changes, so that a
-training of two processes comes out the same every time.
+training of two processes comes out the same every time. Each has one thread: those of OpenMP do not survive a fork.
 """
 
 import os
 import signal
 import struct
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -157,8 +158,6 @@ def _serve(pipe: "Connection[Any, Any]", work: Callable[[int, float], float], ro
     except EOFError:
         os._exit(0)
     except BaseException:
-        import traceback
-
         try:
             pipe.send_bytes(traceback.format_exc().encode())
         finally:
