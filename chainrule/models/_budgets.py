@@ -29,7 +29,7 @@ LSTM: Ladder = (
     (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"matrix_learning_rate": 0.004}),
     (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {}),
     (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, {}),
-    (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45, "recurrent_dropout": 0.15}, {}),
+    (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, {}),  # a guess: see docs/log.md
 )
 
 
