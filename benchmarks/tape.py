@@ -4,9 +4,11 @@ Three networks in 32 bits: an MLP 784–512–512–10 at batch 64, an Elman lan
 """
 
 import argparse
+import json
+import statistics
 import sys
+import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from benchmarks.measure import interleave_calls, run_process
+from benchmarks.measure import run_process
 from benchmarks.report import BENCHMARKS, Section, publish
 from chainrule.models import elman, transformer
 from chainrule.models.base import Batch
@@ -96,7 +98,7 @@ def by_torch(network: str) -> Step:
         mean = loss()
         mean.backward()
         optimizer.step()
-        return float(mean)
+        return float(mean.detach())
 
     return step
 
@@ -220,14 +222,20 @@ def by_autograd(network: str) -> Step:
 BUILDERS: dict[str, Callable[[str], Step]] = dict(zip(ENGINES, (by_torch, by_tape, by_autograd), strict=True))
 
 
-def repeat(step: Step, count: int) -> None:
-    for _ in range(count):
+def run_here(engine: str, network: str) -> dict[str, Any]:
+    """In this process, which no other engine's threads disturb: milliseconds of a step, and the peak of ten steps above
+    what there was before them."""
+    step = BUILDERS[engine](network)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before = resident("VmRSS")
+    losses = [step() for _ in range(10)]
+    megabytes = resident("VmHWM") - before
+    seconds = []
+    while sum(seconds) < 1.5 or len(seconds) < 10:
+        began = time.perf_counter()
         step()
-
-
-def peak_memory(engine: str, network: str) -> float:
-    """Of ten steps in a process of their own, in megabytes, above what it had with the weights before them."""
-    return float(run_process([sys.executable, "-m", "benchmarks.tape", "--memory", engine, network]).output)
+        seconds.append(time.perf_counter() - began)
+    return {"milliseconds": statistics.median(seconds) * 1000, "megabytes": megabytes, "losses": losses}
 
 
 def resident(name: str) -> float:
@@ -236,45 +244,45 @@ def resident(name: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def section(repeats: int) -> Section:
+def section(rounds: int) -> Section:
     rows, figures = [], {}
     for network, title in SHAPES.items():
-        steps = {name: build(network) for name, build in BUILDERS.items()}
-        losses = {name: [step() for _ in range(3)] for name, step in steps.items()}
-        for name, found in losses.items():
-            np.testing.assert_allclose(found, losses[ENGINES[0]], rtol=1e-4, err_msg=f"{network} by {name}")
-        count = 20 if network == "mlp" else 4
-        timings = interleave_calls({name: partial(repeat, step, count) for name, step in steps.items()}, repeats)
-        fastest = timings[ENGINES[0]].median
+        found: dict[str, list[dict[str, Any]]] = {engine: [] for engine in ENGINES}
+        for _ in range(rounds):
+            for engine in ENGINES:
+                found[engine].append(
+                    run_process([sys.executable, "-m", "benchmarks.tape", "--one", engine, network]).json
+                )
         rows.append([f"**{title}**", "", "", ""])
         figures[network] = {}
-        for name, timing in timings.items():
-            memory = peak_memory(name, network)
-            ratio = timing.median / fastest
-            rows.append([name, f"{timing.median / count * 1000:.1f}", f"{ratio:.2f}×", f"{memory:.0f} MB"])
-            figures[network][name] = {"milliseconds": timing.median / count * 1000, "ratio": ratio, "megabytes": memory}
+        for engine, runs in found.items():
+            np.testing.assert_allclose(runs[0]["losses"], found[ENGINES[0]][0]["losses"], rtol=1e-4, err_msg=engine)
+            taken = statistics.median(each["milliseconds"] for each in runs)
+            beside = statistics.median(
+                mine["milliseconds"] / theirs["milliseconds"]
+                for mine, theirs in zip(runs, found[ENGINES[0]], strict=True)
+            )
+            memory = statistics.median(each["megabytes"] for each in runs)
+            rows.append([engine, f"{taken:.1f}", f"{beside:.2f}×", f"{memory:.0f} MB"])
+            figures[network][engine] = {"milliseconds": taken, "ratio": beside, "megabytes": memory}
     text = (
-        "Forward, backward and an update by SGD, float32, on the same weights (their losses agree to 1e-4). Memory is\n"
-        "the peak of ten steps above what there was before them. The bars: the tape at most 1.3× torch's time for the\n"
-        f"MLP and 2× for the Transformer, and a third of HIPS autograd's. torch's threads: {torch.get_num_threads()}."
+        "Forward, backward and an update by SGD, float32, on the same weights (their losses agree to 1e-4), each engine\n"
+        "in a process of its own, in turns; ratios are medians over rounds. Memory is the peak of ten steps above what\n"
+        "there was before them. The bars: the tape at most 1.3× torch's time for the MLP and 2× for the Transformer,\n"
+        f"and a third of HIPS autograd's. torch's threads: {torch.get_num_threads()}."
     )
     return Section("A step on the tape", text, ["", "ms a step", "beside torch", "peak memory"], rows, figures)
 
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tape", description=__doc__)
-    parser.add_argument("--trial", action="store_true", help="three repeats; shown, but kept nowhere")
-    parser.add_argument("--memory", nargs=2, metavar=("ENGINE", "NETWORK"), help="ten steps in this process")
+    parser.add_argument("--trial", action="store_true", help="one round; shown, but kept nowhere")
+    parser.add_argument("--one", nargs=2, metavar=("ENGINE", "NETWORK"), help="that alone, in this process, as JSON")
     arguments = parser.parse_args(words)
-    if arguments.memory:
-        engine, network = arguments.memory
-        step = BUILDERS[engine](network)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-        before = resident("VmRSS")
-        repeat(step, 10)
-        print(resident("VmHWM") - before)
+    if arguments.one:
+        print(json.dumps(run_here(*arguments.one)))
         return
-    publish(BENCHMARKS, "tape", section(3 if arguments.trial else 11), arguments.trial)
+    publish(BENCHMARKS, "tape", section(1 if arguments.trial else 5), arguments.trial)
 
 
 if __name__ == "__main__":
