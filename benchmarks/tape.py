@@ -266,10 +266,10 @@ def section(rounds: int) -> Section:
             rows.append([engine, f"{taken:.1f}", f"{beside:.2f}×", f"{memory:.0f} MB"])
             figures[network][engine] = {"milliseconds": taken, "ratio": beside, "megabytes": memory}
     text = (
-        "Forward, backward and an update by SGD, float32, on the same weights (their losses agree to 1e-4), each engine\n"
-        "in a process of its own, in turns; ratios are medians over rounds. Memory is the peak of ten steps above what\n"
-        "there was before them. The bars: the tape at most 1.3× torch's time for the MLP and 2× for the Transformer,\n"
-        f"and a third of HIPS autograd's. torch's threads: {torch.get_num_threads()}."
+        "Forward, backward and an update by SGD, float32, on the same weights (their losses agree to 1e-4), each\n"
+        "engine in a process of its own, in turns; ratios are medians over rounds. Memory is the peak of ten steps\n"
+        "above what there was before them. The bars: the tape at most 1.3× torch's time for the MLP and 2× for the\n"
+        f"Transformer, and a third of HIPS autograd's. torch's threads: {torch.get_num_threads()}."
     )
     return Section("A step on the tape", text, ["", "ms a step", "beside torch", "peak memory"], rows, figures)
 
