@@ -281,7 +281,6 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
     )
     recipe = {
         "window": config.context_length,
-        "matrix_learning_rate": 0.02,
         "learning_rate": 0.015,
         "table_learning_rate": 0.2,
         "muon_rounds": 3,

@@ -29,6 +29,7 @@ MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
 EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
 SCORED_PART = 0.1  # and no more than this to the validation text at the end
+RATES = {"learning_rate", "matrix_learning_rate", "beta2"}
 WORTH_HIRING = 1.05  # how much faster several processes must be
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
@@ -67,7 +68,8 @@ def choose(module: Any, recipe: Recipe, asked: Mapping[str, Any], own: Mapping[s
     seconds = total * _machine_ratio(total)
     config, changes, why = module.for_budget(seconds, text.shards.part.tokens, text.tokenizer.vocabulary_size)
     config = override(config, own, "the settings of the model")
-    recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in asked})
+    kept = set(asked) | (RATES if "optimizer" in asked else set())  # rates are good for the optimizer they go with
+    recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in kept})
     if "window" not in asked and getattr(config, "context_length", None):
         recipe = replace(recipe, window=config.context_length)
     return Choice(config, recipe, why)

@@ -29,7 +29,6 @@ def _of_kind(module: Any, config: Any) -> Recipe:
         return Recipe(
             window=reads,
             batch_size=max(4, 2048 // reads),
-            matrix_learning_rate=0.02,
             learning_rate=min(0.015, 2.0 / width),
             muon_rounds=3,
         )

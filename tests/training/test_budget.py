@@ -10,6 +10,7 @@ from chainrule.errors import UserError
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models import lstm, transformer
 from chainrule.models._budgets import LSTM, TRANSFORMER, rung
+from chainrule.training.defaults import RATES
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
 
@@ -49,6 +50,14 @@ def test_settings_that_were_asked_for_stay_and_the_rest_is_chosen(text):
     assert run.config["model"]["ngram_order"] == 6  # of the choice; no size has it
     recipe = run.config["training"]["recipe"]
     assert (recipe["batch_size"], recipe["table_learning_rate"], recipe["minutes"]) == (3, 0.2, 0.02)
+
+
+@pytest.mark.parametrize("budget", [{"minutes": 0.02}, {"steps": 2, "size": "tiny"}])
+def test_another_optimizer_has_rates_of_its_own(text, budget):
+    """Those that were found with Muon would spoil a training with Adam."""
+    run = chainrule.train(text, model="transformer", tokenizer="characters", optimizer="adamw", **budget)
+    recipe = run.config["training"]["recipe"]
+    assert (recipe["learning_rate"], recipe["matrix_learning_rate"]) == (RATES["adamw"], None)
 
 
 def test_words_are_given_to_an_lstm(text):
