@@ -15,6 +15,7 @@ from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError
 from chainrule.evaluation.score import figures, score
+from chainrule.explain.explanation import FACES, Explanation, explain
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
 from chainrule.models import infinigram
@@ -48,9 +49,15 @@ class TrainedRun(Run):
         ids = self.tokenizer.encode(text)
         length, positions = self.model.evidence(ids)
         shards = self.shards()
-        places = [shards.place(*shards.locate(int(position))) for position in positions[:most]]
+        places = [shards.place(*shards.locate(int(position)), self.tokenizer) for position in positions[:most]]
         found = {"text": self.tokenizer.decode(ids[len(ids) - length :]), "tokens": length, "count": len(positions)}
         return found | {"places": [vars(place) for place in places]}
+
+    def explain(self, text: str, token: str | None = None, faces: int = FACES, **sampling: Any) -> Explanation:
+        """Why `token`, or else the likeliest, comes after the text; settings as in `chainrule explain`."""
+        settings = override(Sampling(), sampling, "explain")
+        shards = self.shards() if (self.path / "tokens").is_dir() else None
+        return explain(self.model, self.tokenizer, text, token, settings, shards, faces, self.architecture)
 
     def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
         """Perplexity, bits per byte and the counts behind them, of any text."""

@@ -219,8 +219,10 @@ class TokenShards:
             position -= entry["tokens"] - 1
         raise IndexError(position)
 
-    def place(self, shard: int, position: int) -> Place:
-        """The file and line of the document that holds a position of a shard."""
+    def place(self, shard: int, position: int, tokenizer: Tokenizer) -> Place:
+        """The file and line of a position of a shard, however many lines its document has."""
         table = self.table(shard)
         document = max(int(np.searchsorted(table["starts"], position, side="right")) - 1, 0)
-        return Place(self.paths[int(table["files"][document])], int(table["lines"][document]))
+        before, counts = np.unique(self.tokens(shard)[table["starts"][document] : position], return_counts=True)
+        newlines = sum(tokenizer.token_bytes[id].count(b"\n") * n for id, n in zip(before, counts, strict=True))
+        return Place(self.paths[int(table["files"][document])], int(table["lines"][document] + newlines))

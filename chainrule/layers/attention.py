@@ -45,6 +45,14 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, positions: Positions, cache: Cache | None = None) -> tuple[Tensor, Cache]:
         """x (batch, time, width) -> the same shape, and the keys and values of all that was read."""
+        query, key, value = self.project(x, positions)
+        if cache is not None:
+            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        mixed = self._attend(query, key, value, positions.bias)
+        return self.output(mixed.transpose(1, 2).flatten(2)), (key, value)
+
+    def project(self, x: Tensor, positions: Positions) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values as attention compares them: (batch, heads, time, head_width) each."""
         batch, time, _ = x.shape
         turned, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
         joined = self.query_key_value(x).view(batch, time, turned + fixed, self.head_width)
@@ -56,11 +64,7 @@ class Attention(nn.Module):
             cosine, sine = positions.rotation
             both = rotate(both, cosine[:, None], sine[:, None])
         query, key = both.transpose(1, 2).split([self.num_heads, self.num_key_value_heads], 1)
-        value = value.transpose(1, 2)
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        mixed = self._attend(query, key, value, positions.bias)
-        return self.output(mixed.transpose(1, 2).flatten(2)), (key, value)
+        return query, key, value.transpose(1, 2)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         time, keys = query.shape[2], key.shape[2]

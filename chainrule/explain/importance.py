@@ -1,0 +1,63 @@
+"""Which tokens of the text mattered for a prediction, asked in two ways.
+
+Left out: log p(token) less log p(token) had the text gone on without one of its tokens; for any model.
+Gradient: ∂ log p(token)/∂x · (x - x̄), what a small step from an average vector x̄ to the token's own adds; for
+models that learn by gradient. Above zero, a token spoke for the prediction; below, against it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from chainrule.generation.decoder import AT_ONCE, step, to_numpy
+from chainrule.models.base import LanguageModel, log_softmax, select_rows
+
+MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
+
+
+@dataclass(frozen=True)
+class Importance:
+    """One figure for each token read, in nats; None where it was not asked."""
+
+    left_out: list[float | None]
+    gradient: list[float] | None
+
+
+def weigh(model: LanguageModel, ids: np.ndarray, token: int) -> Importance:
+    """The importance of ids[1:], what was read after the <eos> that begins a text, for `token` coming next."""
+    gradient = None
+    if hasattr(model, "read"):  # it learns by gradient
+        from chainrule.explain.gradient import gradient_times_input
+
+        gradient = gradient_times_input(model, ids, token)[1:].tolist()
+    return Importance([None, *leave_out(model, ids, token)][1:], gradient)
+
+
+def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float | None]:
+    """For each of ids[1:]: by how much log p(token) falls without it. What comes before the first is read once."""
+    reach = min(len(ids) - 1, MOST_LEFT_OUT, model.memory or MOST_LEFT_OUT)
+    if reach == 0:
+        return [None] * (len(ids) - 1)
+    first = len(ids) - reach
+    state = model.start(1)
+    for begin in range(0, first, AT_ONCE):
+        logits, state = step(model, ids[None, begin : min(begin + AT_ONCE, first)], state)
+    whole = float(_log_probability(step(model, ids[None, first:], state)[0], token)[0])
+    if reach == 1:
+        without = _log_probability(logits, token)
+    else:
+        rest = np.arange(first, len(ids))
+        rows = np.array([np.delete(rest, left_out) for left_out in range(reach)])
+        copies = select_rows(state, np.zeros(reach, np.int64))
+        without = _log_probability(step(model, ids[rows], copies)[0], token)
+    beyond = None if model.memory is None else 0.0  # what a model cannot see does not matter to it
+    far = [beyond if reach == model.memory else None] * (first - 1)
+    with np.errstate(invalid="ignore"):
+        return [*far, *(whole - without).tolist()]
+
+
+def _log_probability(logits: Any, token: int) -> np.ndarray:
+    """Of `token` after the last position of every row: (rows,)."""
+    found: np.ndarray = log_softmax(to_numpy(logits[:, -1]))[:, token]
+    return found
