@@ -12,7 +12,20 @@ import typer
 import chainrule
 from chainrule.errors import Stopped, UserError
 
-ORDER = ("train", "sample", "evaluate", "explain", "show", "plan", "graph", "export", "import", "merge", "forget")
+ORDER = (
+    "train",
+    "compare",
+    "sample",
+    "evaluate",
+    "explain",
+    "show",
+    "plan",
+    "graph",
+    "export",
+    "import",
+    "merge",
+    "forget",
+)
 
 
 _LOADED_AT = time.time()

@@ -37,13 +37,22 @@ def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: in
         )
     gap = (first.nats - second.nats) / NATS_PER_BIT
     size = first.text_bytes.astype(np.float64)
-    generator = np.random.default_rng(seed)
-    found = []
-    for done in range(0, rounds, ROUNDS_AT_ONCE):
-        picks = generator.integers(0, len(gap), (min(ROUNDS_AT_ONCE, rounds - done), len(gap)))
-        found.append(gap[picks].sum(1) / size[picks].sum(1))
-    differences = np.concatenate(found)
+    differences = resample(gap[None], size, rounds, seed)[0]
     low, high = np.quantile(differences, [0.025, 0.975])
     tail = min((differences <= 0).sum(), (differences >= 0).sum())
     p_value = min(1.0, 2 * (tail + 1) / (rounds + 1))
     return Difference(float(gap.sum() / size.sum()), float(low), float(high), float(p_value), rounds)
+
+
+def resample(bits: np.ndarray, sizes: np.ndarray, rounds: int = 2000, seed: int = 0) -> np.ndarray:
+    """Bits per unit of size of each model on texts of as many documents, drawn with replacement: (models, rounds).
+
+    bits (models, documents), sizes (documents); every round is the same text for all models.
+    """
+    generator = np.random.default_rng(seed)
+    found = []
+    for done in range(0, rounds, ROUNDS_AT_ONCE):
+        picks = generator.integers(0, len(sizes), (min(ROUNDS_AT_ONCE, rounds - done), len(sizes)))
+        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in picks])  # each document was drawn
+        found.append(bits @ times.T / (times @ sizes))
+    return np.concatenate(found, 1)

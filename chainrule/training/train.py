@@ -1,7 +1,7 @@
 """`chainrule train`: text in, run folder out."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,19 +74,20 @@ def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> 
     return override(config, own, f"the settings of {name}")
 
 
-def default_path(inputs: Sequence[str]) -> Path:
-    first = inputs[0].partition("=")[0]
-    if first == "-":
-        return free_name("stdin")
-    if first.startswith("builtin:"):
-        return free_name(first.removeprefix("builtin:"))
-    return free_name(Path(first.rstrip("/*") or "text").name.partition(".")[0] or "text")
+def default_name(text: str) -> str:
+    """What is made of a text is called by its first name: poems of path/poems.txt."""
+    text = text.partition("=")[0]
+    if text == "-":
+        return "stdin"
+    if text.startswith("builtin:"):
+        return text.removeprefix("builtin:")
+    return Path(text.rstrip("/*") or "text").name.partition(".")[0] or "text"
 
 
 def train(request: Request) -> Run:
     """The run, whole on disk; or an error, and nothing, or what can be gone on with."""
     module = find_model(request)
-    path = request.path or default_path(request.inputs)
+    path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
     is_counting = hasattr(module.Model, "fit")
     if is_counting:

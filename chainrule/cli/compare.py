@@ -1,0 +1,101 @@
+"""`chainrule compare`: every kind of model on your text, for the same time."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TEXT]...", help="Text to train on and to measure on.", show_default=False),
+    ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Kinds of models, with settings (ngram:order=3,smoothing=katz), or runs that exist; repeat the flag, "
+            "or separate by spaces. Default: the whole ladder, from counting words to the Transformer.",
+            show_default=False,
+        ),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="For each model that learns by gradient.")] = 1.0,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Measure on this text; default: what is kept aside.", show_default=False),
+    ] = None,
+    validation: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Keep this text aside, not a part of the other.")
+    ] = None,
+    validation_fraction: Annotated[float, typer.Option(help="Else this share of the text is kept aside.")] = 0.1,
+    split: Annotated[str, typer.Option(help="documents (by content) or tail (the last part).")] = "documents",
+    tokenizer: Annotated[
+        str, typer.Option(help="One for all models: bytes, characters, words, bpe (default), a tokenizer.json or run.")
+    ] = "auto",
+    vocabulary_size: Annotated[int | None, typer.Option(help="The most words or tokens.")] = None,
+    closed_vocabulary: Annotated[bool, typer.Option("--closed-vocabulary", help="Unknown words become <unk>.")] = False,
+    unit: Annotated[str, typer.Option(help="One document per: file, block, line, or auto.")] = "auto",
+    field: options.Field = "text",
+    encoding: options.Encoding = "auto",
+    seed: Annotated[int, typer.Option(help="Of the split, the weights and the order.")] = 0,
+    as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to make.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that comparison if it exists.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Train every kind of model on your text, measure all on the same bytes, and say which differences are real."""
+    from chainrule.cli.output import print_json, say
+    from chainrule.comparison.compare import Comparison, compare, default_path
+    from chainrule.comparison.entrants import read_entrants
+    from chainrule.data.corpus import Reading
+    from chainrule.data.split import Splitting
+    from chainrule.training.prepare import Tokenization
+
+    asked = Comparison(
+        inputs=tuple(inputs or []),
+        entrants=tuple(read_entrants([name for each in models or [] for name in each.split()])),
+        minutes=minutes,
+        test=tuple(test or []),
+        validation=tuple(validation or []),
+        reading=Reading(unit, field, encoding),
+        splitting=Splitting(validation_fraction, split, seed),
+        tokenization=Tokenization(tokenizer, vocabulary_size, None, closed_vocabulary),
+    )
+    path = Path(as_) if as_ else default_path(asked.inputs)
+    report = compare(asked, path, overwrite, say)
+    if as_json:
+        from chainrule.comparison.report import facts
+
+        print_json({"folder": str(path), **facts(report)})
+    else:
+        _print(report, path)
+
+
+def _print(report: Any, path: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from chainrule.cli.output import say
+    from chainrule.comparison.table import cells, columns
+    from chainrule.progress import visible
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for number, name in enumerate(columns(report.table)):
+        table.add_column(name, justify="right" if number else "left", header_style="dim")
+    for row in report.table.rows:
+        table.add_row(*cells(row), style="bold" if row.p_value is None else "")
+    console = Console(highlight=False)
+    console.print(table, soft_wrap=not console.is_terminal)
+    console.print()
+    for row in report.table.rows:
+        console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)
+    for each in report.table.left_out:
+        say(f"left out: {each}")
+    for each in report.expectations:
+        if each.low <= 0:
+            say(f"expected {each.better} below {each.worse} ({each.why}); {each.verdict} ({each.gain:+.4f} bits)")
+    console.print(Text(report.verdict, style="bold"), soft_wrap=True)
+    say(f"report: {path / 'report' / 'index.html'}")

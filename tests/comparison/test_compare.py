@@ -1,0 +1,202 @@
+"""Comparisons: the figures of the table are those of the runs, intervals are paired, and what was done is kept."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.comparison import compare as comparing
+from chainrule.comparison.compare import Comparison, compare
+from chainrule.comparison.entrants import LADDER, read_entrants
+from chainrule.comparison.expectations import look_back
+from chainrule.comparison.measure import MOST_BYTES, CommonText, Measured
+from chainrule.comparison.plots import spread
+from chainrule.comparison.report import Report
+from chainrule.comparison.table import make_table, to_csv, to_markdown
+from chainrule.data.documents import cut
+from chainrule.errors import Stopped, UserError
+from chainrule.training.prepare import Tokenization
+
+MODELS = ("ngram:order=2", "ngram:order=3,smoothing=katz", "mlp:size=tiny,steps=30", "transformer:size=tiny,steps=30")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    generator = np.random.default_rng(0)
+    words = ["ab", "cd", "ba", "dc", "abba"]
+    path = tmp_path_factory.mktemp("text") / "words.txt"
+    path.write_text("\n".join(" ".join(generator.choice(words, 8)) for _ in range(300)))
+    return path
+
+
+def asked(text: Path, *models: str) -> Comparison:
+    return Comparison((str(text),), tuple(read_entrants(models)), tokenization=Tokenization("characters"))
+
+
+@pytest.fixture(scope="module")
+def report(text: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, Path]:
+    path = tmp_path_factory.mktemp("made") / "comparison"
+    return compare(asked(text, *MODELS), path), path
+
+
+def test_the_table_has_what_evaluate_says_of_every_run(report: tuple[Report, Path]):
+    made = report[0]
+    assert {row.model for row in made.table.rows} == {"ngram-2", "ngram-3-katz", "mlp-tiny-30", "transformer-tiny-30"}
+    for row in made.table.rows:
+        run = chainrule.load(row.run)
+        found = run.metrics[-1]["validation"]
+        assert row.bits == pytest.approx(found["bits_per_byte"], rel=1e-5)
+        assert row.parameters == run.model.num_parameters
+        assert row.low < row.bits < row.high
+        words = sum(
+            len(d.text(i).split()) + 1 for d in run.shards("validation").documents(run.tokenizer) for i in range(len(d))
+        )
+        assert row.perplexity_per_word == pytest.approx(np.exp(found["loss"] * found["tokens"] / words), rel=1e-5)
+    assert [row.bits for row in made.table.rows] == sorted(row.bits for row in made.table.rows)
+    assert len({chainrule.load(row.run).tokenizer.fingerprint for row in made.table.rows}) == 1
+    assert made.table.rows[0].p_value is None and made.table.rows[0].behind == 0
+
+
+def test_the_report_is_written_in_every_form(report: tuple[Report, Path]):
+    made, path = report
+    folder = path / "report"
+    facts = json.loads((folder / "table.json").read_text())
+    assert [model["bits"] for model in facts["models"]] == [row.bits for row in made.table.rows]
+    rows = list(csv.DictReader(io.StringIO((folder / "table.csv").read_text())))
+    assert [float(row["bits"]) for row in rows] == [row.bits for row in made.table.rows]
+    assert f"| {made.table.rows[0].model} | {made.table.rows[0].bits:.4f} |" in (folder / "table.md").read_text()
+    for name in ("time", "parameters"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert all(f">{row.model}<" in (folder / f"{name}.svg").read_text() for row in made.table.rows)
+    page = (folder / "index.html").read_text()
+    assert f"{made.table.rows[-1].bits:.4f}" in page
+    assert not re.findall(r"(?:src|href|srcset)='(?!data:)", page), "nothing comes from elsewhere"
+
+
+def test_begun_again_it_trains_nothing(report: tuple[Report, Path], text: Path, monkeypatch: pytest.MonkeyPatch):
+    made, path = report
+    monkeypatch.setattr(comparing, "train", None)
+    monkeypatch.setattr(comparing, "measure", None)
+    again = compare(asked(text, *MODELS), path)
+    assert again.table == made.table
+
+
+def test_interrupted_it_goes_on_where_it_stopped(
+    report: tuple[Report, Path], text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    trained: list[str] = []
+    real = comparing.train
+
+    def interrupted(request: comparing.Request) -> comparing.Run:
+        trained.append(str(request.model))
+        if request.model == "mlp" and trained.count("mlp") == 1:
+            raise Stopped("interrupted; go on with: chainrule train", 130)
+        return real(request)
+
+    monkeypatch.setattr(comparing, "train", interrupted)
+    with pytest.raises(Stopped, match="stopped at mlp-tiny-30; give the same command to go on") as stop:
+        compare(asked(text, *MODELS), tmp_path / "c")
+    assert stop.value.exit_code == 130
+    made = compare(asked(text, *MODELS), tmp_path / "c")
+    assert trained == ["ngram", "ngram", "mlp", "mlp", "transformer"]
+    bits = {row.model: row.bits for row in made.table.rows}
+    assert bits == {row.model: row.bits for row in report[0].table.rows}
+
+
+def test_another_comparison_of_the_same_name_is_refused(report: tuple[Report, Path], text: Path):
+    with pytest.raises(UserError, match="other settings"):
+        compare(replace(asked(text, *MODELS), minutes=2.0), report[1])
+
+
+def test_runs_that_exist_take_part_and_more_can_be_added(report: tuple[Report, Path], text: Path, tmp_path: Path):
+    made = report[0]
+    run = next(row for row in made.table.rows if row.model == "ngram-2").run
+    both = compare(asked(text, run, "ngram:order=4"), tmp_path / "both")
+    assert both.table.row("ngram-2") is not None
+    assert both.table.row("ngram-2").bits == made.table.row("ngram-2").bits  # type: ignore[union-attr]
+    assert both.table.row("ngram-4") is not None
+
+
+def test_intervals_are_of_differences_on_the_same_documents():
+    """Two models that differ by the same on every document: no resampling can hide that, however documents vary."""
+    common = CommonText([cut(np.frombuffer(b"one two\nthree\nfour five six\n" * 20, np.uint8), "line", "text")])
+    generator = np.random.default_rng(0)
+    nats = common.sizes * generator.uniform(0.5, 3.0, len(common.sizes))
+    base = Measured("a", "ngram", "", "t", True, True, nats, np.ones(len(nats), int), 1, 1, 1.0, 1.0, 1.0, "", [])
+    better = replace(base, label="b", nats=nats - 0.01 * common.sizes)
+    table = make_table([base, better], common)
+    assert [row.model for row in table.rows] == ["b", "a"]
+    assert table.rows[1].behind == pytest.approx(0.01 / np.log(2))
+    assert (table.rows[1].behind_low, table.rows[1].behind_high) == pytest.approx((0.01 / np.log(2),) * 2)
+    assert table.rows[1].is_behind and not table.rows[0].ties_next
+    assert table.rows[1].high - table.rows[1].low > 0.1, "while what each has by itself is uncertain"
+
+
+def test_what_cannot_be_compared_is_left_out_and_named():
+    common = CommonText([cut(np.frombuffer(b"one\ntwo\n", np.uint8), "line", "text")])
+    fine = Measured("a", "ngram", "", "t", True, True, np.ones(2), np.ones(2, int), 1, 1, 1.0, 1.0, 1.0, "", [])
+    others = [
+        replace(fine, label="scores", is_normalised=False),
+        replace(fine, label="never", nats=np.array([1.0, np.inf])),
+    ]
+    table = make_table([fine, *others], common)
+    assert [row.model for row in table.rows] == ["a"]
+    assert table.left_out == [
+        "scores: its scores do not sum to one",
+        "never: it takes 1 of 2 documents for impossible",
+    ]
+    closed = replace(fine, label="closed", is_lossless=False, tokenizer="other")
+    assert make_table([fine, closed], common).left_out[0].startswith("a: its tokens are others")
+
+
+def test_expectations_say_what_was_found():
+    common = CommonText([cut(np.frombuffer(b"one two\nthree\n" * 20, np.uint8), "line", "text")])
+    sizes = common.sizes.astype(float)
+    make = lambda label, bits: Measured(  # noqa: E731
+        label, "", "", "t", True, True, sizes * bits, np.ones(len(sizes), int), 1, 1, 1.0, 1.0, 1.0, "", []
+    )
+    measured = [make("bow", 2.0), make("attention", 1.0), make("elman", 1.0), make("lstm", 1.5)]
+    found = {each.better: each for each in look_back(measured, common, make_table(measured, common))}
+    assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
+    assert found["lstm"].verdict == "here it is the other way round"
+
+
+def test_a_long_text_is_thinned_out():
+    line = b"x" * 99 + b"\n"
+    documents = cut(np.frombuffer(line * (3 * MOST_BYTES // 100), np.uint8), "line", "text")
+    common = CommonText([documents])
+    assert common.total_bytes == MOST_BYTES
+    with pytest.raises(UserError, match="no text to measure on"):
+        CommonText([])
+
+
+def test_the_ladder_has_every_kind_of_model():
+    labels = [entrant.label for entrant in read_entrants([])]
+    assert len(labels) == len(LADDER)
+    assert labels[3:6] == ["ngram-5", "ngram-5-witten-bell", "ngram-5-katz"]
+    with pytest.raises(UserError, match="takes part twice"):
+        read_entrants(["lstm", "lstm"])
+    with pytest.raises(UserError, match="did you mean 'lstm'"):
+        read_entrants(["lstn"])
+    with pytest.raises(UserError, match="not understood at 'order'"):
+        read_entrants(["ngram:order"])
+
+
+def test_names_in_the_margin_are_spread_as_little_as_can_be():
+    found = spread(np.array([0.5, 0.5, 0.1]), 0.1)
+    assert found == pytest.approx([0.45, 0.55, 0.1])
+    found = spread(np.array([0.0, 0.05, 0.1, 0.9]), 0.1)
+    assert found == pytest.approx([-0.05, 0.05, 0.15, 0.9])
+
+
+def test_a_table_in_words(report: tuple[Report, Path]):
+    made = report[0]
+    assert to_markdown(made.table).count("\n| ") == len(made.table.rows)
+    assert to_csv(made.table).splitlines()[0].startswith("model,bits,low,high")
+    assert made.verdict.startswith(made.table.rows[0].model)
