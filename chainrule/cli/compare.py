@@ -7,6 +7,9 @@ import typer
 
 from chainrule.cli import options
 
+WIDE, PIPED = 150, 180  # columns of a terminal that has room for the whole table; of what is not a terminal
+NARROW = 5  # columns of the table for others
+
 
 def command(
     inputs: Annotated[
@@ -74,6 +77,8 @@ def command(
 
 
 def _print(report: Any, path: Path) -> None:
+    import sys
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -82,13 +87,15 @@ def _print(report: Any, path: Path) -> None:
     from chainrule.comparison.table import cells, columns
     from chainrule.progress import visible
 
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPED)
+    names = columns(report.table)
+    shown = len(names) if console.width >= WIDE else NARROW  # the report has them all
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(columns(report.table)):
-        table.add_column(name, justify="right" if number else "left", header_style="dim")
+    for number, name in enumerate(names[:shown]):
+        table.add_column(name, justify="right" if number else "left", header_style="dim", no_wrap=True)
     for row in report.table.rows:
-        table.add_row(*cells(row), style="bold" if row.p_value is None else "")
-    console = Console(highlight=False)
-    console.print(table, soft_wrap=not console.is_terminal)
+        table.add_row(*cells(row)[:shown], style="bold" if row.p_value is None else "")
+    console.print(table)
     console.print()
     for row in report.table.rows:
         console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)

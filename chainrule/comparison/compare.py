@@ -51,6 +51,8 @@ class Comparison:
             raise UserError(f"minutes must be above zero, got {self.minutes}")
         if not self.inputs and not self.test:
             raise UserError("there is nothing to measure on; name a text, or --test TEXT for runs that exist")
+        if "-" in (*self.inputs, *self.test, *self.validation):
+            raise UserError("every model reads the text again, which standard input cannot be; save it as a file first")
         learners = [each.label for each in self.entrants if each.model is not None]
         if learners and not self.inputs:
             raise UserError(f"{', '.join(learners)} must be trained first; name the text to train on")
@@ -77,10 +79,10 @@ def compare(
     asked: Comparison, path: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda line: None
 ) -> Report:
     """The report, written into `path`/report; `tell` hears of each model when it begins and when it is done."""
+    text = CommonText(_common_documents(asked))
     if overwrite:
         _remove(path)
     _begin(asked, path)
-    text = CommonText(_common_documents(asked))
     measured: list[Measured] = []
     for number, entrant in enumerate(asked.entrants, 1):
         found = load(entrant.label, path / "measured")

@@ -13,12 +13,12 @@ STYLE = """
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6edf3; --faint: #9aa4af; --line: #30363d; --paper: #0d1117; --tint: #56b4e926; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 68rem; margin: 0 auto; padding: 1.2rem 1.2rem 3rem; }
+main { max-width: 76rem; margin: 0 auto; padding: 1.2rem 1.2rem 3rem; }
 h1 { font-size: 1.45rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; }
 p { max-width: 48rem; } .faint { color: var(--faint); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .9rem .25rem 0; text-align: right; white-space: nowrap; }
+th, td { padding: .25rem .8rem .25rem 0; text-align: right; white-space: nowrap; }
 th { color: var(--faint); font-weight: 400; border-bottom: 1px solid var(--line); vertical-align: bottom; }
 th:first-child, td:first-child, .text { text-align: left; }
 td.text { white-space: normal; min-width: 18rem; }

@@ -125,7 +125,7 @@ def _finish(
     _mark_decades(axes.xaxis, np.array([x for _, x, _, _ in ends]))
     bits = np.array([y for _, _, y, _ in ends])
     room = max(float(np.ptp(bits)), 0.02)
-    bottom, top = float(bits.min()) - 0.06 * room, float(bits.max()) + 0.3 * room
+    bottom, top = float(bits.min()) - 0.06 * room, float(bits.max()) + 0.15 * room
     axes.set_ylim(bottom, top)
     heights = spread((bits - bottom) / (top - bottom), GAP)
     for (name, x, y, colour), height in zip(ends, heights, strict=True):

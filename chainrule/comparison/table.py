@@ -121,8 +121,8 @@ def _comparable(measured: list[Measured]) -> tuple[list[Measured], list[str]]:
     return kept, left_out
 
 
-COLUMNS = ("model", "bits per {unit}", "95 % interval", "behind the best", "perplexity per word", "parameters", "size",
-           "training", "tokens/s in training", "tokens/s writing")  # fmt: skip
+COLUMNS = ("model", "bits per {unit}", "95 % interval", "behind the best", "parameters", "training",
+           "perplexity per word", "size", "tokens/s in training", "tokens/s writing")  # fmt: skip
 
 
 def columns(table: Table) -> list[str]:
@@ -139,10 +139,10 @@ def cells(row: Row) -> list[str]:
         f"{row.bits:.4f}",
         f"{row.low:.4f} to {row.high:.4f}",
         behind,
-        "" if row.perplexity_per_word is None else f"{row.perplexity_per_word:,.1f}",
         f"{row.parameters:,}",
-        size(row.model_bytes),
         "" if row.seconds is None else f"{row.seconds:,.1f} s",
+        "" if row.perplexity_per_word is None else f"{row.perplexity_per_word:,.1f}",
+        size(row.model_bytes),
         "" if row.training_speed is None else f"{row.training_speed:,.0f}",
         f"{row.generation_speed:,.0f}",
     ]

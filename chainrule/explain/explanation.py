@@ -123,8 +123,7 @@ def _find(tokenizer: Tokenizer, token: str, chances: np.ndarray, notes: list[str
     """The id that a text stands for, with or without a space in front, whichever is likelier."""
     if token == tokenizer.token_text(tokenizer.eos):
         return tokenizer.eos
-    spelled = [tokenizer.encode(each) for each in dict.fromkeys([token, f" {token}"])]
-    spelled = [ids for ids in spelled if len(ids)]
+    spelled = [ids for each in (token, f" {token}") if token and len(ids := tokenizer.encode(each))]
     if not spelled:
         raise UserError("--token is empty; give the token whose probability is to be explained")
     fewest = min(map(len, spelled))

@@ -17,8 +17,8 @@ from chainrule.explain.explanation import Explanation
 from chainrule.explain.ladder import Ladder
 from chainrule.progress import visible
 
-FOR, AGAINST = (0, 114, 178), (213, 94, 0)
-SHOWN_TOKENS, LENS_TOKENS = 48, 12  # the latest, where each has a column
+FOR, AGAINST = (20, 130, 205), (222, 105, 15)
+SHOWN_TOKENS, LENS_TOKENS = 40, 12  # the latest, where each has a column
 STYLE = """
 .chainrule { --ink: #1f2328; --faint: #59636e; --line: #d9dee3; --paper: #ffffff; --bar: rgb(0 114 178 / .75);
   color: var(--ink); background: var(--paper); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; }
@@ -30,6 +30,7 @@ STYLE = """
 .chainrule th { color: var(--faint); border-bottom: 1px solid var(--line); }
 .chainrule .left { text-align: left; }
 .chainrule .wide { overflow-x: auto; }
+.chainrule .strips td + td, .chainrule .strips th + th { padding: .05rem .1rem; min-width: 1rem; text-align: center; }
 .chainrule .token { font-family: ui-monospace, monospace; white-space: pre-wrap; }
 .chainrule .tokens span { border-radius: 3px; padding: .1rem 0; }
 .chainrule .tokens { font-family: ui-monospace, monospace; line-height: 2; white-space: pre-wrap; }
@@ -232,7 +233,7 @@ def _lens(explanation: Explanation, inside: Any) -> str:
     header = "".join(f"<th>{_token(token)}</th>" for token in explanation.tokens[first:])
     for depth, guesses in enumerate(inside.lens):
         cells = "".join(
-            f"<td style='background:rgb(0 114 178 / {guess.probability * 0.6:.3f})' "
+            f"<td style='background:rgb(20 130 205 / {guess.probability * 0.6:.3f})' "
             f"title='{guess.probability:.3f}; what came: {guess.probability_of_token:.3f}'>{_token(guess.token)}</td>"
             for guess in guesses[first:]
         )
@@ -280,7 +281,7 @@ def _positions(explanation: Explanation, inside: Any) -> str:
 def _strips(tokens: Sequence[str], rows: Sequence[tuple[str, np.ndarray]], exact: np.ndarray | None = None) -> str:
     """A row for each, a column for each of the latest tokens, tinted by values from -1 to 1."""
     first = max(len(tokens) - SHOWN_TOKENS, 0)
-    header = "".join(f"<th style='padding:0 .15rem'>{_token(token)}</th>" for token in tokens[first:])
+    header = "".join(f"<th>{_token(token)}</th>" for token in tokens[first:])
     lines = []
     for name, values in rows:
         cells = []
@@ -289,9 +290,9 @@ def _strips(tokens: Sequence[str], rows: Sequence[tuple[str, np.ndarray]], exact
             red, green, blue = FOR if value >= 0 else AGAINST
             shown = float(exact[place]) if exact is not None else value
             tint = f"rgb({red} {green} {blue} / {min(abs(value), 1.0) * 0.9:.3f})"
-            cells.append(f"<td style='background:{tint};min-width:1.1rem' title='{shown:.4f}'></td>")
+            cells.append(f"<td style='background:{tint}' title='{shown:.4f}'></td>")
         lines.append(f"<tr><td class='left'>{escape(name)}</td>{''.join(cells)}</tr>")
-    return f"<div class='wide'><table><tr><th></th>{header}</tr>{''.join(lines)}</table></div>"
+    return f"<div class='wide'><table class='strips'><tr><th></th>{header}</tr>{''.join(lines)}</table></div>"
 
 
 def _figure(values: np.ndarray, caption: str, size: int, top: float | None = None) -> str:

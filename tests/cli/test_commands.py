@@ -10,24 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.cli.main import main
-
 LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
 Result = tuple[int, str, str]
-
-
-@pytest.fixture
-def chainrule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
-    """chainrule("train", "a.txt") -> (exit code, standard output, standard error)"""
-
-    def call(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["chainrule", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

@@ -1,31 +1,20 @@
 """`chainrule graph`: pictures, text, counts, and what is refused."""
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from chainrule.cli.main import main
 from chainrule.tape.models import MODELS
 
 Result = tuple[int, str, str]
 
 
 @pytest.fixture
-def graph(monkeypatch, capsys, tmp_path) -> Callable[..., Result]:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["chainrule", "graph", *arguments])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
-
-    return call
+def graph(chainrule: Callable[..., Result]) -> Callable[..., Result]:
+    return lambda *arguments: chainrule("graph", *arguments)
 
 
 def test_an_elman_network_is_drawn_and_counted(graph):

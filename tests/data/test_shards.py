@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,15 @@ from chainrule.data.shards import INDEX, Place, ShardWriter, TokenShards, write_
 from chainrule.errors import UserError
 
 EOS = 256
+
+
+class _Bytes:
+    """All that a place wants of a tokenizer: what its tokens stand for."""
+
+    token_bytes = [*(bytes([byte]) for byte in range(256)), b""]  # noqa: RUF012
+
+
+BYTES: Any = _Bytes()
 
 
 def as_documents(text: str, path: str = "t", unit: str = "line") -> Documents:
@@ -78,8 +88,16 @@ def test_every_token_knows_its_file_and_line(tmp_path: Path, tokens_per_shard: i
     everywhere = [(shard, position) for shard in range(len(shards)) for position in range(1, len(shards.tokens(shard)))]
     assert len(everywhere) == len(expected)
     for index in np.random.default_rng(0).integers(0, len(expected), 150):
-        assert shards.place(*everywhere[index]) == expected[index]
-    assert shards.place(0, 0) == expected[0], "the mark at the front belongs to the first document"
+        assert shards.place(*everywhere[index], BYTES) == expected[index]
+    assert shards.place(0, 0, BYTES) == expected[0], "the mark at the front belongs to the first document"
+
+
+def test_a_place_within_a_long_document_has_its_own_line(tmp_path: Path) -> None:
+    text = "\n\none\ntwo\n\nthree"
+    shards = write(tmp_path, [as_documents(text, unit="block")])
+    stream = shards.tokens(0).tolist()
+    lines = [shards.place(0, stream.index(ord(letter)), BYTES).line for letter in "owh"]
+    assert lines == [text[: text.index(word)].count("\n") + 1 for word in ("one", "two", "three")]
 
 
 def test_an_empty_part_is_one_end_mark(tmp_path: Path) -> None:
@@ -200,14 +218,14 @@ def test_a_truncated_table_of_documents_is_refused(tmp_path: Path, size: int) ->
     path = tmp_path / "train-00000.documents.safetensors"
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(UserError, match=r"train-00000\.documents\.safetensors"):
-        shards.place(0, 3)
+        shards.place(0, 3, BYTES)
 
 
 def test_a_missing_table_of_documents_is_refused(tmp_path: Path) -> None:
     shards = write(tmp_path, many_batches(5))
     (tmp_path / "train-00000.documents.safetensors").unlink()
     with pytest.raises(UserError, match=r"train-00000\.documents\.safetensors"):
-        shards.place(0, 3)
+        shards.place(0, 3, BYTES)
 
 
 def test_a_truncated_index_is_refused_wherever_it_ends(tmp_path: Path) -> None:

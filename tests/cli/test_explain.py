@@ -1,0 +1,95 @@
+"""`chainrule explain` and `chainrule compare`: what is printed, what is written, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
+Result = tuple[int, str, str]
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def cows(tmp_path: Path) -> Path:
+    path = tmp_path / "cows.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(chainrule: Command, cows: Path) -> str:
+    assert chainrule("train", cows, "--order", 3)[0] == 0
+    return "runs/cows"
+
+
+def test_explain_tells_the_die_the_ladder_and_the_lines(chainrule: Command, run: str):
+    code, out, err = chainrule("explain", run, "the red cow eats", "--token", "hay", "--top-k", 1)
+    assert code == 0
+    for words in ("the die for the next token", "what mattered for ' hay'", "the back-off ladder", "cows.txt:"):
+        assert words in out
+    assert "as a page" in err
+
+
+def test_explain_as_json_adds_up(chainrule: Command, run: str):
+    code, out, _ = chainrule("explain", run, "the red cow eats", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert sum(rung["contribution"] for rung in found["inside"]["rungs"]) == pytest.approx(
+        found["probability"], abs=1e-6
+    )
+    assert found["evidence"]["count"] == sum("cow eats" in line for line in LINES) - _kept_aside(run, "cow eats")
+
+
+def _kept_aside(run: str, words: str) -> int:
+    from chainrule.runs.folder import Run
+
+    made = Run(run)
+    return sum(
+        d.text(i).count(words) for d in made.shards("validation").documents(made.tokenizer) for i in range(len(d))
+    )
+
+
+def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
+    code, _, err = chainrule("explain", run, "the", "--html", tmp_path / "page.html")
+    assert code == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert "page.html" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("explain", "runs/none", "text"), "run 'runs/none' not found"),
+        (("explain", "runs/cows", "the", "--faces", "0"), "--faces must be from 1 to 1000, got 0"),
+        (("explain", "runs/cows", "the", "--token", ""), "--token is empty"),
+        (("explain", "runs/cows", "the", "--temperature", "-1"), "temperature"),
+        (("explain", "runs/cows", "the", "--html", "absent/page.html"), "cannot write 'absent/page.html'"),
+        (("compare",), "nothing to measure on"),
+        (("compare", "-"), "save it as a file"),
+        (("compare", "cows.txt", "--minutes", "0"), "minutes must be above zero"),
+        (("compare", "cows.txt", "--models", "lsmt"), "did you mean 'lstm'"),
+        (("compare", "absent.txt", "--models", "ngram"), "absent.txt"),
+        (("compare", "--test", "cows.txt", "--models", "ngram"), "ngram must be trained first"),
+        (("compare", "cows.txt", "--models", "ngram", "--as", "runs/cows"), "is not a comparison"),
+    ],
+)
+def test_mistakes_get_one_sentence(chainrule: Command, run: str, arguments: tuple[str, ...], words: str):
+    code, out, err = chainrule(*arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+    assert not Path("runs/cows-comparison").exists()
+
+
+def test_compare_prints_a_table_and_makes_a_report(chainrule: Command, cows: Path):
+    code, out, err = chainrule("compare", cows, "--models", "ngram:order=1 ngram:order=2")
+    assert code == 0
+    assert "ngram-2" in out and "is best with" in out
+    assert "1 of 2: ngram-1" in err and "report: runs/cows-comparison/report/index.html" in err
+    code, again, _ = chainrule("compare", cows, "--models", "ngram:order=1 ngram:order=2", "--json")
+    found = json.loads(again)
+    assert [model["model"] for model in found["models"]] == ["ngram-2", "ngram-1"]
+    assert found["models"][0]["bits"] < found["models"][1]["bits"]
+    assert f"{found['models'][0]['bits']:.4f}" in out
