@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench results learn lock clean
+.PHONY: demo test check bench results learn compare lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,9 @@ results: .venv/installed  ## Quality of models that count on real text; goes to 
 
 learn: .venv/installed  ## The same of models that learn, by minutes and by architecture; two hours and more (ROWS='ptb ladder')
 	$(BIN)/python -m benchmarks.learning $(ROWS:%=--only %)
+
+compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/comparisons.md (TEXTS='ptb')
+	$(BIN)/python -m benchmarks.comparison $(TEXTS)
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock

@@ -89,6 +89,13 @@ RESULTS = Document(
     "(models that learn by gradient); below each table stands when and where.",
     ("learning", "ladder", "engines", "penn-treebank", "tokenizers"),
 )
+COMPARISONS = Document(
+    DOCS / "comparisons.md",
+    "Every kind of model on the same text, for the same time",
+    "Made by `make compare`: the ladder of `chainrule compare` on three texts. Intervals are by 2,000 texts of as\n"
+    "many documents, drawn with replacement, the same for all models.",
+    ("tinyshakespeare", "ptb", "sotu"),
+)
 
 
 def this_machine() -> str:
@@ -108,6 +115,6 @@ def publish(document: Document, name: str, section: Section, is_trial: bool) -> 
 
 
 if __name__ == "__main__":
-    for each in (BENCHMARKS, RESULTS):
+    for each in (BENCHMARKS, RESULTS, COMPARISONS):
         each.write()
         print(each.path)
