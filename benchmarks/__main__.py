@@ -1,18 +1,20 @@
-"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [tape]"""
+"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [tape] [explaining]"""
 
 import argparse
 
 from benchmarks import report
 
+PARTS = ("counting", "neural", "tape", "explaining")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help="counting, neural, tape; default: all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="small trials of each; shown, but kept nowhere")
     arguments = parser.parse_args()
-    unknown = set(arguments.parts) - {"counting", "neural", "tape"}
+    unknown = set(arguments.parts) - set(PARTS)
     if unknown:
-        parser.error(f"there is no part '{unknown.pop()}' (there are: counting, neural, tape)")
+        parser.error(f"there is no part '{unknown.pop()}' (there are: {', '.join(PARTS)})")
     if not arguments.parts or "counting" in arguments.parts:
         from benchmarks import counting
 
@@ -26,6 +28,10 @@ def main() -> None:
         from benchmarks import tape
 
         tape.main(["--trial"] if arguments.quick else [])
+    if not arguments.parts or "explaining" in arguments.parts:
+        from benchmarks import explaining
+
+        explaining.main(["--trial"] if arguments.quick else [])
     print(report.BENCHMARKS.path)
 
 

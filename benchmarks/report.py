@@ -76,6 +76,7 @@ BENCHMARKS = Document(
         "throughput-transformer",
         "throughput-lstm",
         "tape",
+        "explaining",
         "estimation",
         "scoring",
         "sampling",

@@ -29,6 +29,7 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
         "learning_rate": 0.01,
         "matrix_learning_rate": 0.003,
         "beta2": 0.999,
+        "weight_decay": 0.03,
         "clip": 1.0,
         **changes,
     }
