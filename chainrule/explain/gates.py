@@ -1,7 +1,6 @@
 """Inside a recurrent model: what its gates and its state did at every token, and how long a token is remembered.
 
-Gates are found again from what each cell read and gave, by the equations of layers/cells.py. How long a token lasts is
-the size of ∂ log p(next token) / ∂ (vector of a token) by how far back the token stands.
+How long a token lasts is the size of ∂ log p(next token) / ∂ (vector of a token) by how far back the token stands.
 """
 
 from dataclasses import dataclass
@@ -14,6 +13,9 @@ from torch import Tensor
 from chainrule.explain.gradient import gradients
 from chainrule.explain.record import read
 from chainrule.layers import cells
+from chainrule.layers.gates import gates
+
+MEANINGS = dict(i="write", f="keep", g="new", o="show", r="reset", z="keep", n="new", G="keep", R="new")  # noqa: C408
 
 
 @dataclass(frozen=True)
@@ -51,24 +53,12 @@ def within(influence: np.ndarray, share: float) -> int:
 @torch.no_grad()
 def _layer(cell: cells.Cell, inputs: Tensor, state: cells.Parts, outputs: Tensor) -> Layer:
     """inputs and outputs (time, 1, width): the batch is of one row."""
-    before = torch.cat([state[0][None], outputs[:-1]])  # h_{t-1}
-    drive = cell.project(inputs) + before @ cell.recurrent_weight.t()  # W_x x_t + b + W_h h_{t-1}
-    gates, states = {}, {"h": outputs}
-    if isinstance(cell, cells.UGRNN):
-        candidate, gate = drive.chunk(2, -1)
-        gates = {"G (keep)": gate.sigmoid(), "R (new)": candidate.tanh()}
-    elif isinstance(cell, cells.GRU):
-        reset, update, _ = drive.chunk(3, -1)
-        recalled = before @ cell.recurrent_weight[2 * cell.width :].t() + cell.recurrent_bias
-        new = cell.project(inputs)[..., 2 * cell.width :] + reset.sigmoid() * recalled
-        gates = {"r (reset)": reset.sigmoid(), "z (keep)": update.sigmoid(), "n (new)": new.tanh()}
-    elif isinstance(cell, cells.LSTM):
-        write, keep, new, show = drive.chunk(4, -1)
-        gates = {"i (write)": write.sigmoid(), "f (keep)": keep.sigmoid(), "g (new)": new.tanh(),
-                 "o (show)": show.sigmoid()}  # fmt: skip
-        states["c"] = _remembered(gates["f (keep)"], gates["i (write)"] * gates["g (new)"], state[1])
+    found = {name: values for name, (_, values) in gates(cell, inputs, state, outputs).items() if name != "h"}
+    states = {"h": outputs}
+    if isinstance(cell, cells.LSTM):
+        states["c"] = _remembered(found["f"], found["i"] * found["g"], state[1])
     return Layer(
-        {name: values[:, 0].numpy() for name, values in gates.items()},
+        {f"{name} ({MEANINGS[name]})": values[:, 0].numpy() for name, values in found.items()},
         {name: values[:, 0].numpy() for name, values in states.items()},
     )
 
