@@ -35,6 +35,7 @@ def make_die(logits: np.ndarray, tokenizer: Tokenizer, sampling: Sampling, seen:
     plain = np.exp(log_softmax(logits))
     filtered = probabilities(logits[None], seen[None], sampling)[0]
     order = np.argsort(-plain, kind="stable")
+    most = max(min(most, int((plain > 0).sum())), 1)  # what cannot come is no face
     faces = [Face(int(id), tokenizer.token_text(int(id)), float(plain[id]), float(filtered[id])) for id in order[:most]]
     with np.errstate(divide="ignore", invalid="ignore"):
         bits = np.where(plain > 0, -plain * np.log2(plain), 0.0)

@@ -87,7 +87,7 @@ def explain(
     chosen = int(chances.argmax()) if token is None else _find(tokenizer, token, chances, notes)
     seen = np.zeros(len(logits), bool)
     seen[ids] = True
-    surprise = -model.score(ids.astype(np.uint32)).astype(np.float64) / NATS_PER_BIT
+    surprise = np.abs(model.score(ids.astype(np.uint32)).astype(np.float64)) / NATS_PER_BIT  # never -0.0
     inside, evidence = _look_inside(model, ids, chosen, tokenizer, shards)
     return Explanation(
         model=kind or type(model).__module__.rpartition(".")[2],
