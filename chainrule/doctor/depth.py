@@ -1,0 +1,148 @@
+"""How the gradient fares on its way down through the layers, and back through the text.
+
+Down: the norm of dL/dx, where x is what a layer gives to the next and L the mean loss of some training windows. Back:
+the norm of d(-log p(last word))/de, where e is the vector of a word k tokens before; a product of many factors, it
+vanishes or explodes with k (Bengio et al., 1994). Both are drawn in report/depth.svg.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.doctor.patient import Patient
+from chainrule.layers.block import Block
+from chainrule.layers.cells import Cell
+from chainrule.models._neural import NeuralModel
+from chainrule.models._recurrent import RecurrentModel
+from chainrule.models.base import Batch
+from chainrule.training.finding import Finding
+from chainrule.training.plots import BLUE, ORANGE, draw_line, mark_decades, write_plots
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS, LENGTH = 16, 128  # windows of text that are read
+UNEVEN = 100.0  # between the norms of two layers
+FAINT = 0.01  # of the nearest word's gradient: from here on a word does not count
+SHORT_REACH = 10  # tokens
+PICTURE = "depth"
+
+
+@dataclass(frozen=True)
+class Gradients:
+    layers: dict[str, float]  # from the words up: the norm at each layer's output
+    distances: np.ndarray  # the norm at the word so many tokens before the last that was read
+
+    @property
+    def reach(self) -> int:
+        """How many tokens back the last word is that counts."""
+        return int(np.flatnonzero(self.distances >= FAINT * self.distances[0])[-1])
+
+
+def find_layers(model: NeuralModel) -> dict[str, nn.Module]:
+    """The embedding and every block or cell above it; of models without, their matrices but for the last."""
+    stacked = {name: each for name, each in model.named_modules() if isinstance(each, nn.Embedding | Block | Cell)}
+    if len(stacked) > 1:
+        return stacked
+    matrices = {name: each for name, each in model.named_children() if isinstance(each, nn.Linear)}
+    return stacked | {name: each for name, each in matrices.items() if name != "unembedding"}
+
+
+def measure(model: NeuralModel, tokens: Tensor) -> Gradients:
+    """tokens (batch, time + 1): each window and the word after it."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    state = model.start(len(tokens)) if model.carries_state else None
+    outputs: dict[str, Tensor] = {}
+
+    def keep(name: str) -> Any:
+        return lambda module, given, output: outputs.update({name: output[0] if isinstance(output, tuple) else output})
+
+    handles = [each.register_forward_hook(keep(name)) for name, each in find_layers(model).items()]
+    try:
+        loss, _ = model.advance(Batch(inputs, targets), state)
+        gradients = torch.autograd.grad(loss.mean, list(outputs.values()))
+        norms = dict(zip(outputs, (float(each.norm()) for each in gradients), strict=True))
+        hidden, _ = model.read(inputs, state)
+        last = F.cross_entropy(model.output(hidden[:, -1]), targets[:, -1])
+        (at_words,) = torch.autograd.grad(last, [outputs["embedding"]])
+    finally:
+        for handle in handles:
+            handle.remove()
+    by_time = at_words if isinstance(model, RecurrentModel) else at_words.transpose(0, 1)  # (time, batch, width)
+    distances = by_time[-inputs.shape[1] :].flip(0).flatten(1).norm(dim=1)
+    return Gradients(norms, distances.numpy().astype(np.float64))
+
+
+def look_at_gradients(patient: Patient, picture: Path) -> list[Finding]:
+    model = patient.model
+    assert isinstance(model, NeuralModel)
+    tokens = patient.tokens("train", ROWS, min(LENGTH, model.context_length or LENGTH) + 1)
+    if tokens is None:
+        return []
+    gradients = measure(model, torch.from_numpy(tokens))
+    return [*_describe_depth(gradients), *_describe_reach(gradients, model), *_draw(gradients, picture)]
+
+
+def _describe_depth(gradients: Gradients) -> list[Finding]:
+    names, norms = list(gradients.layers), np.array(list(gradients.layers.values()))
+    if len(norms) < 2 or not norms.max() > 0:
+        return []
+    first, top = norms[0], norms[-1]
+    path = f"its norm is {top:.3g} at {names[-1]} and {first:.3g} at {names[0]}"
+    if first < top / UNEVEN:
+        advice = "use residual connections or a pre-norm (norm_placement=pre, residual=true), or fewer layers"
+        return [Finding("gradients vanish with depth", "problem", path, advice)]
+    if first > top * UNEVEN:
+        return [Finding("gradients grow with depth", "note", path, "clip them, lower the rates, or use norms")]
+    return [Finding("gradients by depth", "good", path)]
+
+
+def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
+    if model.memory is not None or not gradients.distances[0] > 0:
+        return []  # how far back it looks was set
+    reach, most = gradients.reach, len(gradients.distances) - 1
+    end = f"{reach:,} tokens" if reach < most else f"all of the {most:,} tokens that were looked at"
+    found = f"the gradient of a prediction reaches back {end} before it is below {FAINT:.0%} of that at the last word"
+    if reach < min(SHORT_REACH, most):
+        advice = "gates remember longer (--model lstm or gru), and attention looks back directly (--model transformer)"
+        return [Finding("gradients vanish in time", "note", found, advice)]
+    return [Finding("gradients in time", "good", found)]
+
+
+def _draw(gradients: Gradients, picture: Path) -> list[Finding]:
+    try:
+        notes = write_plots(picture.parent, lambda: {picture.stem: draw_gradients(gradients)})
+    except OSError as error:
+        notes = [f"'{picture}' could not be written: {error.strerror}"]
+    return [Finding("picture", "note", note, "") for note in notes]
+
+
+def draw_gradients(gradients: Gradients) -> "Figure":
+    """Left, the layers one above the other; right, how far back the words are."""
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    figure.subplots_adjust(left=0.16, wspace=0.28)
+    left, right = figure.subplots(1, 2)
+    norms = np.array(list(gradients.layers.values()))
+    left.set(title="Gradient norm by layer", xlabel="norm of the loss's gradient", xscale="log")
+    mark_decades(left.xaxis, norms)
+    draw_line(left, norms, np.arange(len(norms)), "layers", color=BLUE, linewidth=1.2, marker="o", markersize=5)
+    left.set_yticks(np.arange(len(norms)), [_label(name) for name in gradients.layers])
+    right.set(title="and by distance in the text", xlabel="tokens back", yscale="log")
+    shares = gradients.distances / gradients.distances[0]
+    mark_decades(right.yaxis, shares)
+    draw_line(right, np.arange(len(shares)), np.where(shares > 0, shares, np.nan), "words", color=BLUE, linewidth=1.4)
+    right.axhline(FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), gid="faint")
+    return figure
+
+
+def _label(name: str) -> str:
+    """'recurrent.cells.0' -> 'cell 0'."""
+    *_, kind, last = ("", *name.split("."))
+    return f"{kind.removesuffix('s')} {last}" if last.isdigit() else last
