@@ -83,12 +83,13 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
 def look_at_baselines(patient: Patient) -> list[Finding]:
     """The verdict in one sentence."""
     train, validation, quality = patient.shards("train"), patient.shards("validation"), patient.quality
-    if train is None or validation is None:
+    if train is None or validation is None or quality is None:
         advice = "measure it on other text: chainrule evaluate RUN OTHER.txt"
-        return [Finding("quality", "note", "cannot be told: no validation text is kept with the run", advice)]
-    if quality is None or quality["loss"] is None:
-        why = "the validation text has words that are impossible for this model, or its scores do not sum to one"
-        return [Finding("quality", "problem", f"cannot be told: {why}", "use a smoothed model (--smoothing)")]
+        return [Finding("quality", "note", "cannot be told: it was not measured on validation text of its own", advice)]
+    if quality["loss"] is None:
+        why = "some of the validation text is impossible for this model, or its scores do not sum to one"
+        advice = "compare it with a smoothed model (--model ngram --smoothing modified-kneser-ney)"
+        return [Finding("quality", "note", f"cannot be told: {why}", advice)]
     nats = float(quality["loss"])
     others = {} if train.part.tokens > MOST_TOKENS else _by_counting(patient, train, validation)
     if not patient.tokenizer.is_lossless:

@@ -61,7 +61,7 @@ def find_shared(train: TokenShards, validation: TokenShards, patient: Patient) -
     """Passages of validation text, whole documents apart or within, that stand in training text word for word."""
     length = max(round(PASSAGE_BYTES * validation.part.tokens / max(validation.part.text_bytes, 1)), 2)
     stream = validation.tokens(0)
-    overlap = find_overlap(stream, train.tokens(0)[:MOST_TOKENS], length)
+    overlap = find_overlap(stream, _beginning(train, MOST_TOKENS), length)
     severity = _severity(overlap.share, SHARED)
     if severity is None:
         return []
@@ -97,6 +97,14 @@ def _documents(shards: TokenShards) -> tuple[np.ndarray, np.ndarray]:
     ends = [np.append(table["starts"][1:], len(shards.tokens(shard))) for shard, table in enumerate(tables)]
     sizes = [end - table["starts"] for end, table in zip(ends, tables, strict=True)]
     return np.concatenate([table["hashes"] for table in tables]), np.concatenate(sizes)
+
+
+def _beginning(shards: TokenShards, most: int) -> np.ndarray:
+    """Up to so many tokens, of one shard after the other."""
+    streams: list[np.ndarray] = []
+    for shard in range(len(shards)):
+        streams.append(shards.tokens(shard)[: most - sum(map(len, streams))])
+    return np.concatenate(streams)
 
 
 def _severity(share: float, limits: tuple[float, float]) -> Severity | None:

@@ -21,16 +21,17 @@ from chainrule.models._neural import NeuralModel
 from chainrule.models._recurrent import RecurrentModel
 from chainrule.models.base import Batch
 from chainrule.training.finding import Finding
-from chainrule.training.plots import BLUE, ORANGE, draw_line, mark_decades, write_plots
+from chainrule.training.plots import BLUE, ORANGE, draw_line, mark_decades, name_lines, write_plots
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ROWS, LENGTH = 16, 128  # windows of text that are read
 UNEVEN = 100.0  # between the norms of two layers
 FAINT = 0.01  # of the nearest word's gradient: from here on a word does not count
 SHORT_REACH = 10  # tokens
-PICTURE = "depth"
+PICTURE = Path("report") / "depth.svg"  # in the run's folder
 
 
 @dataclass(frozen=True)
@@ -78,14 +79,15 @@ def measure(model: NeuralModel, tokens: Tensor) -> Gradients:
     return Gradients(norms, distances.numpy().astype(np.float64))
 
 
-def look_at_gradients(patient: Patient, picture: Path) -> list[Finding]:
+def look_at_gradients(patient: Patient) -> list[Finding]:
     model = patient.model
     assert isinstance(model, NeuralModel)
     tokens = patient.tokens("train", ROWS, min(LENGTH, model.context_length or LENGTH) + 1)
     if tokens is None:
         return []
     gradients = measure(model, torch.from_numpy(tokens))
-    return [*_describe_depth(gradients), *_describe_reach(gradients, model), *_draw(gradients, picture)]
+    found = [*_describe_depth(gradients), *_describe_reach(gradients, model)]
+    return found + draw(gradients, patient.folder / PICTURE) if patient.is_finished else found
 
 
 def _describe_depth(gradients: Gradients) -> list[Finding]:
@@ -114,12 +116,13 @@ def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
     return [Finding("gradients in time", "good", found)]
 
 
-def _draw(gradients: Gradients, picture: Path) -> list[Finding]:
+def draw(gradients: Gradients, picture: Path) -> list[Finding]:
+    """The picture; what stood in its way is a finding."""
     try:
         notes = write_plots(picture.parent, lambda: {picture.stem: draw_gradients(gradients)})
     except OSError as error:
         notes = [f"'{picture}' could not be written: {error.strerror}"]
-    return [Finding("picture", "note", note, "") for note in notes]
+    return [Finding("picture", "note", note, "then ask the doctor again") for note in notes]
 
 
 def draw_gradients(gradients: Gradients) -> "Figure":
@@ -127,19 +130,42 @@ def draw_gradients(gradients: Gradients) -> "Figure":
     from matplotlib.figure import Figure
 
     figure = Figure()
-    figure.subplots_adjust(left=0.16, wspace=0.28)
+    figure.subplots_adjust(left=0.14, wspace=0.24)
     left, right = figure.subplots(1, 2)
-    norms = np.array(list(gradients.layers.values()))
-    left.set(title="Gradient norm by layer", xlabel="norm of the loss's gradient", xscale="log")
-    mark_decades(left.xaxis, norms)
-    draw_line(left, norms, np.arange(len(norms)), "layers", color=BLUE, linewidth=1.2, marker="o", markersize=5)
-    left.set_yticks(np.arange(len(norms)), [_label(name) for name in gradients.layers])
-    right.set(title="and by distance in the text", xlabel="tokens back", yscale="log")
-    shares = gradients.distances / gradients.distances[0]
-    mark_decades(right.yaxis, shares)
-    draw_line(right, np.arange(len(shares)), np.where(shares > 0, shares, np.nan), "words", color=BLUE, linewidth=1.4)
-    right.axhline(FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), gid="faint")
+    _draw_layers(left, gradients.layers)
+    _draw_distances(right, gradients.distances)
     return figure
+
+
+def _draw_layers(axes: "Axes", layers: dict[str, float]) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    norms = np.array(list(layers.values()))
+    axes.set(title="Gradient by layer", xlabel="norm of the loss's gradient", xscale="log")
+    draw_line(axes, norms, np.arange(len(norms)), "at its output", color=BLUE, linewidth=1.2, marker="o", markersize=5)
+    axes.set_yticks(np.arange(len(norms)), [_label(name) for name in layers])
+    if norms.min() > 0:
+        axes.set_xlim(norms.min() / 4, norms.max() * 4)  # what is nearly even shall look so
+        mark_decades(axes.xaxis, norms)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    name_lines(axes)
+
+
+def _draw_distances(axes: "Axes", distances: np.ndarray) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    shares = distances / (distances[0] or 1.0)
+    axes.set(title="Gradient by distance", xlabel="tokens back", yscale="log")
+    draw_line(
+        axes, np.arange(len(shares)), np.where(shares > 0, shares, np.nan), "at a word", color=BLUE, linewidth=1.4
+    )
+    axes.axhline(
+        FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), label=f"{FAINT:.0%} of the last", gid="faint"
+    )
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    if (shares > 0).any():
+        mark_decades(axes.yaxis, np.append(shares, FAINT))
+    name_lines(axes)
 
 
 def _label(name: str) -> str:

@@ -8,17 +8,15 @@ from chainrule.doctor.data import look_at_data
 from chainrule.doctor.patient import admit
 from chainrule.training.finding import SEVERITIES, Finding
 
-PICTURE = Path("report") / "depth.svg"
-
 
 def examine(name: str | Path) -> list[Finding]:
-    """What was found; of a model that learns, with a picture of its gradients in the run's folder."""
+    """What was found; a finished run of a model that learns also gets a picture of its gradients, report/depth.svg."""
     patient = admit(name)
     found = look_at_course(patient)
     if patient.recipe is not None:
         from chainrule.doctor.depth import look_at_gradients
         from chainrule.doctor.units import look_at_units
 
-        found += [*look_at_units(patient), *look_at_gradients(patient, patient.folder / PICTURE)]
+        found += [*look_at_units(patient), *look_at_gradients(patient)]
     found += [*look_at_data(patient), *look_at_baselines(patient)]
     return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))

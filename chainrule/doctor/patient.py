@@ -51,11 +51,12 @@ class Patient:
         return min(measured, key=lambda each: float(each["loss"]), default=None)
 
     def tokens(self, name: str, rows: int, length: int) -> np.ndarray | None:
-        """So many windows from all over a text: (rows, length); None where there are not `length` tokens."""
+        """So many windows from all over a text, shorter where the text is: (rows, length); None where there is none."""
         shards = self.shards(name)
-        stream = shards.tokens(0) if shards else np.zeros(0, np.int64)
-        if len(stream) < length:
+        if shards is None:
             return None
+        stream = shards.tokens(0)
+        length = min(length, len(stream))
         starts = np.unique(np.linspace(0, len(stream) - length, rows).astype(np.int64))
         return stream[starts[:, None] + np.arange(length)].astype(np.int64)
 
