@@ -20,12 +20,18 @@ def command(run: options.RunPath, as_json: options.Json = False) -> None:
 
 
 def _report(findings: Any) -> None:
+    """A finding beside its severity: wrapped on a terminal, else on one line, with what to do on the next."""
     import sys
 
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    if not sys.stdout.isatty():
+        for finding in findings:
+            advice = f"\n{'':9}→ {finding.advice}" if finding.advice else ""
+            print(f"{finding.severity:<7}  {finding.name}: {finding.found}{advice}")
+        return
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -34,4 +40,4 @@ def _report(findings: Any) -> None:
         if finding.advice:
             what.append(f"\n→ {finding.advice}", style="dim")
         table.add_row(Text(finding.severity, style=COLOURS[finding.severity]), what)
-    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(highlight=False).print(table)

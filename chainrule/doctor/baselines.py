@@ -19,12 +19,13 @@ from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models import ngram
 from chainrule.text.base import Tokenizer
 from chainrule.training.expectation import MOST_TOKENS, count
-from chainrule.training.finding import Finding
+from chainrule.training.finding import Finding, Severity
 
 VALIDATION_BYTES = 1 << 20  # compressed at the most
 TRAINING_BYTES = 4 << 20  # read before, by lzma
 ZLIB_WINDOW, BZ2_BLOCK = 1 << 15, 900_000
 LEARN_MORE = "train longer (--minutes), or take what counts: chainrule train TEXT --model ngram --order 7"
+COUNT_MORE = "use a higher --order, or --smoothing modified-kneser-ney"
 LEVEL = 0.01  # two figures this near to each other are the same
 
 
@@ -43,7 +44,7 @@ def by_lzma(validation: bytes, training: bytes) -> int:
     return _added(lambda text: lzma.compress(text, lzma.FORMAT_RAW, filters=FILTERS), validation, training)
 
 
-FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6 | lzma.PRESET_EXTREME, "dict_size": 2 * TRAINING_BYTES}]
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 2 * TRAINING_BYTES}]
 COMPRESSORS = {"zlib": by_zlib, "bz2": by_bz2, "lzma": by_lzma}
 
 
@@ -75,7 +76,7 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
         ends = np.append(table["starts"][1:], len(tokens))
         for i in range(len(ends))[::direction]:
             ids = tokens[table["starts"][i] : ends[i]]
-            ids = ids[:most] if direction > 0 else ids[-most:]
+            ids = ids[:most] if direction > 0 else ids[-most - 1 :]  # the last is <eos>, which has no bytes
             text = b"".join(map(tokenizer.token_bytes.__getitem__, ids.tolist()))
             yield text + b"\n" * int(table["separators"][i])
 
@@ -93,12 +94,12 @@ def look_at_baselines(patient: Patient) -> list[Finding]:
     nats = float(quality["loss"])
     others = {} if train.part.tokens > MOST_TOKENS else _by_counting(patient, train, validation)
     if not patient.tokenizer.is_lossless:
-        return _verdict(exp(nats), {name: exp(each) for name, each in others.items()}, "perplexity {:.1f}", patient)
+        return _verdict(exp(nats), {name: exp(each) for name, each in others.items()}, "{:.1f}", patient)
     scale = validation.part.tokens / validation.part.text_bytes / NATS_PER_BIT
     others = {name: each * scale for name, each in others.items()}
     text = read_bytes(validation, patient.tokenizer, VALIDATION_BYTES)
     others |= compressed(text, read_bytes(train, patient.tokenizer, TRAINING_BYTES, from_end=True))
-    return _verdict(nats * scale, others, "{:.3f} bits per byte", patient)
+    return _verdict(nats * scale, others, "{:.3f}", patient)
 
 
 def _by_counting(patient: Patient, train: TokenShards, validation: TokenShards) -> dict[str, float]:
@@ -110,18 +111,17 @@ def _by_counting(patient: Patient, train: TokenShards, validation: TokenShards) 
 
 
 def _verdict(mine: float, others: dict[str, float], form: str, patient: Patient) -> list[Finding]:
-    beside = ", ".join(f"{name} {each:.3f}" for name, each in sorted(others.items(), key=lambda item: item[1]))
-    better = [name for name, each in others.items() if each < mine * (1 - LEVEL)]
-    figure = form.format(mine)
-    if not others:
-        return [Finding("quality", "good", f"{figure}; it is itself what others are compared with")]
-    if not better:
-        return [Finding("quality", "good", f"{figure} is good for this text, where {beside}")]
-    is_counting = patient.recipe is None
-    if any(name in COMPRESSORS for name in better):
-        advice = "use a higher --order or --smoothing modified-kneser-ney" if is_counting else LEARN_MORE
-        return [
-            Finding("quality", "problem", f"{figure} is bad for this text: compressors know more, {beside}", advice)
-        ]
-    advice = "use that n-gram (--model ngram)" if is_counting else LEARN_MORE
-    return [Finding("quality", "note", f"{figure} is less than counting knows of this text: {beside}", advice)]
+    """Better and worse than which, and by how much; figures that are within LEVEL are level."""
+    ways: dict[str, list[str]] = {"worse than": [], "level with": [], "better than": []}
+    for name, theirs in sorted(others.items(), key=lambda item: item[1]):
+        gap = mine / theirs - 1
+        way = "level with" if abs(gap) < LEVEL else "worse than" if gap > 0 else "better than"
+        by = "" if way == "level with" else f" by {abs(gap):.1%}"
+        ways[way].append(f"{name} ({form.format(theirs)}){by}")
+    figure = f"{form.format(mine)} {'bits per byte' if patient.tokenizer.is_lossless else 'perplexity'}"
+    found = "; ".join([figure, *(f"{way} {', '.join(names)}" for way, names in ways.items() if names)])
+    worse = [name for name, theirs in others.items() if mine / theirs - 1 >= LEVEL]
+    if not worse:
+        return [Finding("quality", "good", found)]
+    severity: Severity = "problem" if any(name in COMPRESSORS for name in worse) else "note"
+    return [Finding("quality", severity, found, COUNT_MORE if patient.recipe is None else LEARN_MORE)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from chainrule.doctor.patient import Patient
 from chainrule.training.finding import Finding
 from chainrule.training.journal import column
-from chainrule.training.symptoms import OVERFIT, find_symptoms, mean_loss
+from chainrule.training.symptoms import find_symptoms, mean_loss
 from chainrule.training.watch import Record
 
 STILL_FALLING = 0.02  # the part of its validation loss that a training lost in its last tenth
@@ -21,10 +21,9 @@ def look_at_course(patient: Patient) -> list[Finding]:
     names = {each.name for each in found}
     if steps and not patient.is_finished:
         found.append(_unfinished(patient, steps[-1]))
-    if "overfitting" not in names:
-        found += _fit(steps, evaluations)
     if "learning rate too high" not in names:
         found += _pace(evaluations)
+        found += [] if "overfitting" in names else _fit(steps, evaluations)
     if steps and not names.intersection(RATE):
         fall = f"training loss fell from {steps[0]['loss']:.3f} to {steps[-1]['loss']:.3f}"
         found.append(Finding("learning rate", "good", f"{fall} without spikes or exploding gradients"))
@@ -43,15 +42,11 @@ def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding
         advice = "keep some text aside (--validation-fraction 0.1, or --validation OTHER.txt)"
         return [Finding("overfitting", "note", "cannot be told: no text was kept aside for validation", advice)]
     losses = column(measured, "loss")
-    best, step = float(losses.min()), measured[int(losses.argmin())]["step"]
+    best, step = losses.min(), measured[int(losses.argmin())]["step"]
     since = measured[-2]["step"] if len(measured) > 1 else 0
-    training = mean_loss(steps, since, measured[-1]["step"])
-    is_last = losses[-1] == best
-    where = (
-        f"at the last evaluation (step {step:,})" if is_last else f"at step {step:,}, and within {OVERFIT:.0%} since"
-    )
-    found = f"none: validation loss was best {where}, {best:.3f}; training loss ended at {training:.3f}"
-    return [Finding("overfitting", "good", found)]
+    where = f"at step {step:,}, the last evaluation" if best == losses[-1] else f"at step {step:,}"
+    now = f"now {losses[-1]:.3f} in validation and {mean_loss(steps, since, measured[-1]['step']):.3f} in training"
+    return [Finding("overfitting", "good", f"none: validation loss was best {where}, {best:.3f}; loss is {now}")]
 
 
 def _pace(evaluations: Sequence[Record]) -> list[Finding]:

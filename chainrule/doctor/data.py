@@ -26,9 +26,10 @@ def look_at_data(patient: Patient) -> list[Finding]:
     if validation is not None:
         found += [*find_seen(train, validation), *find_shared(train, validation, patient)]
     if not found:
-        what = f"{train.part.documents:,} training documents"
-        more = "" if validation is None else f" and {validation.part.documents:,} of validation, none of it seen"
-        found = [Finding("text", "good", f"{what}{more}; no document or token is repeated out of proportion")]
+        what = (
+            "copies, or one token that dominates" if validation is None else "copies, or validation text that was seen"
+        )
+        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on, hardly any {what}")]
     return found
 
 
@@ -52,7 +53,7 @@ def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
     severity = _severity(share, SEEN)
     if severity is None:
         return []
-    found = f"{is_seen.sum():,} of {len(hashes):,} validation documents ({share:.0%} of the text) are in training too"
+    found = f"{is_seen.sum():,} of {len(hashes):,} validation documents ({share:.1%} of the text) are in training too"
     advice = "take them out of the training text, or let Chainrule split it (without --validation and --split tail)"
     return [Finding("validation text was seen", severity, found, advice)]
 
@@ -69,8 +70,9 @@ def find_shared(train: TokenShards, validation: TokenShards, patient: Patient) -
     quoted = visible(" ".join(text.split()))[:QUOTED].strip("\ufffd")
     place = validation.place(0, overlap.start)
     found = (
-        f"{overlap.share:.0%} of the validation text is in passages of {length} tokens or more that training has word "
-        f"for word; the longest stretch, {overlap.length:,} tokens, begins '{quoted}' in {place.path}:{place.line}"
+        f"{overlap.share:.1%} of the validation text is in passages of {length} tokens or more that training has word "
+        f"for word; the longest stretch of them, {overlap.length:,} tokens, begins '{quoted}' in "
+        f"{place.path}:{place.line}"
     )
     advice = "keep texts that quote each other, or versions of one text, on the same side of the split"
     return [Finding("passages were seen", severity, found, advice)]

@@ -47,11 +47,12 @@ class Gradients:
 
 def find_layers(model: NeuralModel) -> dict[str, nn.Module]:
     """The embedding and every block or cell above it; of models without, their matrices but for the last."""
-    stacked = {name: each for name, each in model.named_modules() if isinstance(each, nn.Embedding | Block | Cell)}
-    if len(stacked) > 1:
-        return stacked
-    matrices = {name: each for name, each in model.named_children() if isinstance(each, nn.Linear)}
-    return stacked | {name: each for name, each in matrices.items() if name != "unembedding"}
+    kinds = (nn.Embedding, Block, Cell)
+    found: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, kinds)}
+    if len(found) < 2:
+        matrices = {name: each for name, each in model.named_children() if isinstance(each, nn.Linear)}
+        found |= {name: each for name, each in matrices.items() if name != "unembedding"}
+    return found
 
 
 def measure(model: NeuralModel, tokens: Tensor) -> Gradients:
@@ -95,7 +96,7 @@ def _describe_depth(gradients: Gradients) -> list[Finding]:
     if len(norms) < 2 or not norms.max() > 0:
         return []
     first, top = norms[0], norms[-1]
-    path = f"its norm is {top:.3g} at {names[-1]} and {first:.3g} at {names[0]}"
+    path = f"the norm of the loss's gradient is {top:.2g} at {names[-1]} and {first:.2g} at {names[0]}"
     if first < top / UNEVEN:
         advice = "use residual connections or a pre-norm (norm_placement=pre, residual=true), or fewer layers"
         return [Finding("gradients vanish with depth", "problem", path, advice)]
@@ -108,8 +109,8 @@ def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
     if model.memory is not None or not gradients.distances[0] > 0:
         return []  # how far back it looks was set
     reach, most = gradients.reach, len(gradients.distances) - 1
-    end = f"{reach:,} tokens" if reach < most else f"all of the {most:,} tokens that were looked at"
-    found = f"the gradient of a prediction reaches back {end} before it is below {FAINT:.0%} of that at the last word"
+    end = f"{reach:,} tokens back" if reach < most else f"{most:,} tokens back, the farthest that was looked at"
+    found = f"the farthest word with {FAINT:.0%} of the gradient at the last one is {end}"
     if reach < min(SHORT_REACH, most):
         advice = "gates remember longer (--model lstm or gru), and attention looks back directly (--model transformer)"
         return [Finding("gradients vanish in time", "note", found, advice)]
@@ -160,7 +161,7 @@ def _draw_distances(axes: "Axes", distances: np.ndarray) -> None:
         axes, np.arange(len(shares)), np.where(shares > 0, shares, np.nan), "at a word", color=BLUE, linewidth=1.4
     )
     axes.axhline(
-        FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), label=f"{FAINT:.0%} of the last", gid="faint"
+        FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), label=f"{FAINT:.0%} of the last word's", gid="faint"
     )
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     if (shares > 0).any():

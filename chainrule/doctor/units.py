@@ -15,7 +15,7 @@ from chainrule.doctor.patient import Patient
 from chainrule.layers.cells import Cell
 from chainrule.layers.feedforward import FeedForward
 from chainrule.models._neural import NeuralModel
-from chainrule.training.finding import Finding
+from chainrule.training.finding import Finding, Severity
 
 ROWS, LENGTH = 32, 128  # windows of text that are read
 BOUND = 0.99  # of tanh; logistic units are stuck as near to 0 or 1
@@ -128,7 +128,7 @@ def _describe(layers: list[Layer], tokens: int) -> list[Finding]:
         if sick:
             worst = ", ".join(f"{each.share:.0%} of {each.units:,} in {each.name}" for each in sick[:LAYERS_NAMED])
             more = f" and in {len(sick) - LAYERS_NAMED} more layers" if len(sick) > LAYERS_NAMED else ""
-            severity = "problem" if sick[0].share >= MANY else "note"
+            severity: Severity = "problem" if sick[0].share >= MANY else "note"
             found.append(Finding(name, severity, f"{worst}{more} are {state} in {tokens:,} tokens", advice))
     if not found:
         units, idle = sum(each.units for each in layers), sum(each.idle for each in layers)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from chainrule.layers.positions import DistanceBias
 
-OUTPUT = "the output layer"  # which is a matrix product, not always a module
+OUTPUT = "the output layer or the loss itself"  # which are no modules
 
 
 class Origin:

@@ -31,13 +31,14 @@ def find_symptoms(steps: Sequence[Record], evaluations: Sequence[Record], clip: 
     known = [each for each in steps if each["loss"] is not None and each["gradient_norm"] is not None]
     if len(known) < FEWEST_RECORDS:
         return []
-    rate = find_rise(known) or find_spikes(known)
-    found = [find_overfitting(known, evaluations), rate, find_standstill(known)]
-    return [each for each in (*found, find_explosion(known, clip), find_clipping(known, clip)) if each]
+    rise = find_rise(known)
+    fit = None if rise else find_overfitting(known, evaluations)
+    rate = rise or find_spikes(known) or find_standstill(known) or find_clipping(known, clip)
+    return [each for each in (fit, rate, find_explosion(known, clip)) if each]
 
 
 def find_overfitting(steps: Sequence[Record], evaluations: Sequence[Record]) -> Finding | None:
-    """Validation loss went up from its best, and stays up, while training loss went on down."""
+    """Validation loss went up from its best, and stays up, while training loss, which is below it, went on down."""
     measured = [each for each in evaluations if each["loss"] is not None]
     losses = column(measured, "loss")
     best = int(losses.argmin()) if len(losses) else 0
@@ -45,7 +46,7 @@ def find_overfitting(steps: Sequence[Record], evaluations: Sequence[Record]) -> 
         return None
     ends = [0, *(each["step"] for each in measured)]  # of the stretch of training before each evaluation
     before, now = (mean_loss(steps, ends[at], ends[at + 1]) for at in (best, len(losses) - 1))
-    if not now < before:
+    if not now < min(before, losses[-1]):
         return None
     rise, step = losses[-1] / losses[best] - 1, measured[best]["step"]
     return Finding(
@@ -67,7 +68,7 @@ def find_rise(steps: Sequence[Record]) -> Finding | None:
     if means[-1] <= means[lowest] * RISEN or means[-1] - means[lowest] < RISEN_NATS:
         return None
     step = steps[parts[lowest][-1]]["step"]
-    found = f"training loss rose from {means[lowest]:.3f} (by step {step:,}) to {means[-1]:.3f}"
+    found = f"training loss rose from {_nats(means[lowest])} (by step {step:,}) to {_nats(means[-1])}"
     return Finding("learning rate too high", "problem", found, LOWER_RATES)
 
 
@@ -85,7 +86,7 @@ def find_spikes(steps: Sequence[Record]) -> Finding | None:
     return Finding(
         "learning rate too high",
         "problem" if len(places) >= SPIKES_ARE_MANY else "note",
-        f"training loss spiked {times} from {usual[largest]:.3f} to {after[largest]:.3f} at step {step:,}",
+        f"training loss spiked {times} from {_nats(usual[largest])} to {_nats(after[largest])} at step {step:,}",
         f"if it does not come down again, {LOWER_RATES}; clip gradients (--set clip=1)",
     )
 
@@ -133,6 +134,11 @@ def find_clipping(steps: Sequence[Record], clip: float) -> Finding | None:
         "usual",
         f"raise the limit (--set clip={float(f'{2 * usual:.1g}'):g}), or lower the learning rate",
     )
+
+
+def _nats(loss: float) -> str:
+    """A loss that has gone astray may have any number of digits."""
+    return f"{loss:.3f}" if loss < 1000 else f"{loss:.3g}"
 
 
 def _after_the_start(steps: Sequence[Record]) -> list[Record]:

@@ -63,4 +63,4 @@ def count(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 @pytest.fixture(scope="session")
 def healthy(train: Make) -> TrainedRun:
-    return train(chain_text(4000, 0), steps=400)
+    return train(chain_text(4000, 0), steps=300)

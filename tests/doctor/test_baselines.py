@@ -52,7 +52,7 @@ def test_a_text_that_was_in_training_costs_next_to_nothing():
     seen = compressed(TRAINING[-6000:], TRAINING)
     unseen = compressed(VALIDATION[:6000], TRAINING)
     for name, bits in seen.items():
-        assert bits < unseen[name] / 4, name
+        assert bits < unseen[name] * (0.7 if name == "bz2" else 0.25), name  # bz2 sorts, it does not refer back
 
 
 @pytest.mark.parametrize("unit", ["line", "block", "file"])
@@ -80,28 +80,32 @@ def test_the_healthy_run_is_compared_with_an_ngram_of_its_own_tokens(healthy, co
     ngram = count(text, order=7).metrics[-1]["validation"]["bits_per_byte"]
     mine = healthy.metrics[-1]["validation"]["bits_per_byte"]
     assert found.severity == "good"
-    assert found.found.startswith(f"{mine:.3f} bits per byte is good")
-    assert f"a 7-gram {ngram:.3f}" in found.found
+    assert found.found.startswith(f"{mine:.3f} bits per byte; ")
+    gap = 1 - mine / ngram
+    assert f"a 7-gram ({ngram:.3f})" + f" by {gap:.1%}" * (gap >= 0.01) in found.found
     assert mine < ngram
 
 
-def patient(counts: bool) -> Patient:
-    return Patient(None, None, "", None, None, None if counts else {}, True)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
-    ("mine", "others", "severity"),
+    ("others", "severity", "words"),
     [
-        (2.0, {"a 5-gram": 2.1, "lzma": 2.5}, "good"),
-        (2.0, {"a 5-gram": 1.985, "lzma": 2.5}, "good"),  # within a hundredth
-        (2.0, {"a 5-gram": 1.97, "lzma": 2.5}, "note"),
-        (2.0, {"a 5-gram": 1.9, "lzma": 1.95}, "problem"),
-        (2.0, {}, "good"),
+        ({"lzma": 2.5, "a 5-gram": 2.1}, "good", "better than a 5-gram (2.100) by 4.8%, lzma (2.500) by 20.0%"),
+        ({"a 5-gram": 1.985, "lzma": 2.5}, "good", "level with a 5-gram (1.985); better than lzma (2.500) by 20.0%"),
+        (
+            {"a 5-gram": 1.6, "lzma": 2.5},
+            "note",
+            "worse than a 5-gram (1.600) by 25.0%; better than lzma (2.500) by 20.0%",
+        ),
+        ({"a 5-gram": 1.0, "lzma": 1.6}, "problem", "worse than a 5-gram (1.000) by 100.0%, lzma (1.600) by 25.0%"),
     ],
 )
-def test_the_verdict_is_by_what_is_better(mine, others, severity):
-    (found,) = _verdict(mine, others, "{:.3f} bits per byte", patient(counts=False))
-    assert found.severity == severity
+def test_the_verdict_is_by_what_is_better(others, severity, words):
+    class Lossless:
+        is_lossless = True
+
+    patient = Patient(None, None, "", Lossless(), None, {}, True)  # type: ignore[arg-type]
+    (found,) = _verdict(2.0, others, "{:.3f}", patient)
+    assert (found.severity, found.found) == (severity, f"2.000 bits per byte; {words}")
     assert bool(found.advice) == (severity != "good")
 
 
@@ -109,14 +113,10 @@ def test_a_closed_vocabulary_is_compared_by_perplexity_with_the_ngram_alone(coun
     text = "\n".join(f"the {'red old big'.split()[i % 3]} cow {i * i % 7} eats {i % 5}" for i in range(300))
     run = count(text, tokenizer="words", closed_vocabulary=True, order=1)
     (found,) = look_at_baselines(admit(run.path))
-    better = count(
-        text, tokenizer="words", closed_vocabulary=True, order=5 if run.tokenizer.vocabulary_size > 512 else 7
-    )
+    better = count(text, tokenizer="words", closed_vocabulary=True, order=7)
     mine, theirs = (each.metrics[-1]["validation"]["perplexity"] for each in (run, better))
     assert found.severity == "note"
-    assert found.found.startswith(f"perplexity {mine:.1f}")
-    assert f"{theirs:.3f}" in found.found
-    assert "lzma" not in found.found
+    assert found.found == f"{mine:.1f} perplexity; worse than a 7-gram ({theirs:.1f}) by {mine / theirs - 1:.1%}"
 
 
 def test_a_model_that_finds_words_impossible_has_no_figure(count):

@@ -19,7 +19,7 @@ def test_a_healthy_training_is_called_so_with_its_figures(healthy):
 
 
 def test_a_small_text_read_many_times_overfits_from_its_best_step_on(train, capfd):
-    run = train(chain_text(30, 0), steps=400, order=8, hidden_width=256, learning_rate=0.01)
+    run = train(chain_text(30, 0), steps=250, order=8, hidden_width=128, learning_rate=0.01)
     found = course(run)["overfitting"]
     evaluations = [each for each in run.metrics if each["event"] == "evaluation"]
     best = min(evaluations, key=lambda each: each["loss"])
@@ -34,15 +34,16 @@ def test_a_small_text_read_many_times_overfits_from_its_best_step_on(train, capf
 @pytest.mark.parametrize(
     ("settings", "name"),
     [
-        ({"optimizer": "sgd", "learning_rate": 300.0, "schedule": "constant", "clip": 0.0}, "learning rate too high"),
+        ({"optimizer": "adamw", "learning_rate": 1.0, "schedule": "constant"}, "learning rate too high"),
         ({"learning_rate": 1e-7, "matrix_learning_rate": 1e-7}, "loss hardly moves"),
     ],
 )
 def test_a_rate_too_high_or_too_low_is_a_problem_and_is_warned_of(train, capfd, settings, name):
     run = train(chain_text(400, 0), steps=200, **settings)
     assert course(run)[name].severity == "problem"
-    assert "learning rate" not in course(run)
-    assert f"warning: {name}: " in capfd.readouterr().err
+    assert not {"learning rate", "most gradients are clipped", "still falling"} & set(course(run))
+    said = capfd.readouterr().err
+    assert said.count("warning: ") == said.count(f"warning: {name}: ") == 1
 
 
 def test_a_rate_somewhat_too_low_ends_while_loss_is_still_falling(train):

@@ -78,7 +78,7 @@ def test_in_a_linear_recurrence_the_gradient_falls_by_its_factor_at_every_step()
     assert found.reach == 6  # 1/64 is above a hundredth, 1/128 is not
     (verdict,) = _describe_reach(found, model)
     assert (verdict.name, verdict.severity) == ("gradients vanish in time", "note")
-    assert "reaches back 6 tokens" in verdict.found
+    assert "is 6 tokens back" in verdict.found
 
 
 def test_a_recurrence_that_keeps_its_state_reaches_all_the_way():
@@ -88,7 +88,7 @@ def test_a_recurrence_that_keeps_its_state_reaches_all_the_way():
     cell.input_weight.data, cell.recurrent_weight.data = torch.eye(32), torch.eye(32)
     cell.bias.data[:] = 1.0
     (verdict,) = _describe_reach(measure(model, torch.arange(TIME + 1)[None]), model)
-    assert (verdict.severity, "all of the 23 tokens" in verdict.found) == ("good", True)
+    assert (verdict.severity, "23 tokens back, the farthest" in verdict.found) == ("good", True)
 
 
 def test_a_model_of_fixed_memory_has_no_reach_to_judge():
@@ -112,7 +112,7 @@ def test_layers_are_uneven_from_a_hundred_times_on(norms, name):
     layers = dict(zip(("embedding", "blocks.0", "blocks.1"), norms, strict=True))
     (found,) = _describe_depth(Gradients(layers, np.ones(2)))
     assert found.name == name
-    assert found.found == f"its norm is 1 at blocks.1 and {norms[0]:.3g} at embedding"
+    assert found.found == f"the norm of the loss's gradient is 1 at blocks.1 and {norms[0]:.2g} at embedding"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -23,7 +23,7 @@ def test_a_healthy_run_gets_a_clean_bill(healthy):
 
 def test_findings_come_the_gravest_first_and_each_that_is_not_good_says_what_to_do(train):
     text = chain_text(30, 0)
-    run = train(text, text[:300], steps=400, order=8, hidden_width=256, learning_rate=0.01)
+    run = train(text, text[:300], steps=60)
     found = examine(run.path)
     ranks = [SEVERITIES.index(each.severity) for each in found]
     assert ranks == sorted(ranks)

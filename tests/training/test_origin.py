@@ -34,7 +34,7 @@ def diverge(model: nn.Module, **changes) -> str:
         ("lstm", "recurrent.cells.1.input_weight", "recurrent.cells.1"),
         ("gru", "embedding.weight", "embedding"),
         ("mlp", "hidden.weight", "hidden"),
-        ("lstm", "output_bias", "the output layer"),
+        ("lstm", "output_bias", "the output layer or the loss itself"),
     ],
 )
 def test_the_innermost_module_with_a_poisoned_weight_is_named(architecture, parameter, named, value):

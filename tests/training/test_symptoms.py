@@ -59,6 +59,11 @@ def test_validation_loss_must_stay_above_its_best(after, severity):
     assert [each.severity for each in found] == ([severity] if severity else [])
 
 
+def test_what_fits_the_training_text_no_better_than_other_text_does_not_overfit():
+    validation = [evaluation(20, 2.4), evaluation(40, 1.0), evaluation(80, 1.2), evaluation(100, 1.3)]
+    assert names(steps(falling()), validation, 1.0) == []
+
+
 def test_where_training_loss_rises_too_it_is_the_rate_and_not_overfitting():
     losses = [*falling(50, 4.0, 3.0), *falling(50, 3.0, 3.8)]
     validation = [evaluation(50, 3.0), evaluation(75, 3.4), evaluation(100, 3.8)]
