@@ -24,7 +24,7 @@ from chainrule.training.finding import Finding, Severity
 VALIDATION_BYTES = 1 << 20  # compressed at the most
 TRAINING_BYTES = 4 << 20  # read before, by lzma
 ZLIB_WINDOW, BZ2_BLOCK = 1 << 15, 900_000
-LEARN_MORE = "train longer (--minutes), or take what counts: chainrule train TEXT --model ngram --order 7"
+LEARN_MORE = "count (chainrule train TEXT --model ngram --order 7), or, unless it overfits, train longer"
 COUNT_MORE = "use a higher --order, or --smoothing modified-kneser-ney"
 LEVEL = 0.01  # two figures this near to each other are the same
 

@@ -26,10 +26,8 @@ def look_at_data(patient: Patient) -> list[Finding]:
     if validation is not None:
         found += [*find_seen(train, validation), *find_shared(train, validation, patient)]
     if not found:
-        what = (
-            "copies, or one token that dominates" if validation is None else "copies, or validation text that was seen"
-        )
-        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on, hardly any {what}")]
+        seen = "" if validation is None else ", nor validation text that training has"
+        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on; hardly any copies{seen}")]
     return found
 
 

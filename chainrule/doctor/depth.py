@@ -21,7 +21,7 @@ from chainrule.models._neural import NeuralModel
 from chainrule.models._recurrent import RecurrentModel
 from chainrule.models.base import Batch
 from chainrule.training.finding import Finding
-from chainrule.training.plots import BLUE, ORANGE, draw_line, mark_decades, name_lines, write_plots
+from chainrule.training.plots import BLUE, ORANGE, draw_line, mark_decades, name_lines, short, write_plots
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,12 +118,14 @@ def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
 
 
 def draw(gradients: Gradients, picture: Path) -> list[Finding]:
-    """The picture; what stood in its way is a finding."""
+    """Where the picture is, or what stood in its way."""
     try:
         notes = write_plots(picture.parent, lambda: {picture.stem: draw_gradients(gradients)})
     except OSError as error:
         notes = [f"'{picture}' could not be written: {error.strerror}"]
-    return [Finding("picture", "note", note, "then ask the doctor again") for note in notes]
+    if notes:
+        return [Finding("picture", "note", note, "then ask the doctor again") for note in notes]
+    return [Finding("picture", "good", f"gradients by layer and by distance are drawn in {picture}")]
 
 
 def draw_gradients(gradients: Gradients) -> "Figure":
@@ -145,10 +147,10 @@ def _draw_layers(axes: "Axes", layers: dict[str, float]) -> None:
     axes.set(title="Gradient by layer", xlabel="norm of the loss's gradient", xscale="log")
     draw_line(axes, norms, np.arange(len(norms)), "at its output", color=BLUE, linewidth=1.2, marker="o", markersize=5)
     axes.set_yticks(np.arange(len(norms)), [_label(name) for name in layers])
-    if norms.min() > 0:
-        axes.set_xlim(norms.min() / 4, norms.max() * 4)  # what is nearly even shall look so
-        mark_decades(axes.xaxis, norms)
-        axes.xaxis.set_minor_formatter(NullFormatter())
+    if norms.min() > 0:  # whole powers of ten, so that what is nearly even looks so
+        axes.set_xlim(10 ** np.floor(np.log10(norms.min() / 2)), 10 ** np.ceil(np.log10(norms.max() * 2)))
+    axes.xaxis.set_major_formatter(short)
+    axes.xaxis.set_minor_formatter(NullFormatter())
     name_lines(axes)
 
 
@@ -160,9 +162,7 @@ def _draw_distances(axes: "Axes", distances: np.ndarray) -> None:
     draw_line(
         axes, np.arange(len(shares)), np.where(shares > 0, shares, np.nan), "at a word", color=BLUE, linewidth=1.4
     )
-    axes.axhline(
-        FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), label=f"{FAINT:.0%} of the last word's", gid="faint"
-    )
+    axes.axhline(FAINT, color=ORANGE, linewidth=1.3, linestyle=(0, (5, 3)), label=f"{FAINT:.0%}", gid="faint")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     if (shares > 0).any():
         mark_decades(axes.yaxis, np.append(shares, FAINT))

@@ -1,6 +1,6 @@
-"""Units that do nothing: rectified ones that are never above zero, tanh and logistic ones stuck at their bounds.
+"""Units that learn nothing: rectified ones that are never above zero, tanh and logistic ones stuck at their bounds.
 
-Either has no slope, so no gradient passes, and what it says is the same whatever was read.
+Where a nonlinearity has no slope no gradient passes, so that what comes before it cannot change.
 """
 
 from collections.abc import Callable, Iterator

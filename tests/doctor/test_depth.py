@@ -148,7 +148,7 @@ def test_the_picture_is_to_scale_and_the_same_every_time(tmp_path):
 def test_a_run_gets_its_picture_and_a_folder_that_cannot_be_written_to_a_note(healthy, tmp_path):
     (healthy.path / "report" / "depth.svg").unlink(missing_ok=True)
     found = look_at_gradients(admit(healthy.path))
-    assert [each.name for each in found] == ["gradients by depth"]
+    assert [each.name for each in found] == ["gradients by depth", "picture"]
     assert (healthy.path / "report" / "depth.svg").is_file()
     (tmp_path / "file").write_text("")
     (note,) = draw(Gradients({"embedding": 1.0}, np.ones(2)), tmp_path / "file" / "depth.svg")

@@ -15,7 +15,8 @@ from tests.doctor.conftest import QUICK, chain_text
 def test_a_healthy_run_gets_a_clean_bill(healthy):
     found = healthy.doctor()
     assert {(each.name, each.severity) for each in found} == {
-        (name, "good") for name in ("overfitting", "learning rate", "units", "gradients by depth", "text", "quality")
+        (name, "good")
+        for name in ("overfitting", "learning rate", "units", "gradients by depth", "picture", "text", "quality")
     }
     assert (healthy.path / "report" / "depth.svg").is_file()
     assert chainrule.load(healthy.path).verify() == []
