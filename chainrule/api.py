@@ -13,6 +13,7 @@ from typing import Any
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
+from chainrule.doctor.examine import examine
 from chainrule.errors import UserError
 from chainrule.evaluation.score import figures, score
 from chainrule.explain.explanation import FACES, Explanation, explain
@@ -20,6 +21,7 @@ from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
 from chainrule.models import infinigram
 from chainrule.runs.folder import Run
+from chainrule.training.finding import Finding
 from chainrule.training.prepare import Tokenization
 from chainrule.training.train import DEFAULT_CORPUS, Request
 from chainrule.training.train import train as train_request
@@ -64,6 +66,10 @@ class TrainedRun(Run):
         defaults = Reading(unit=self.config["data"]["unit"])
         corpus = Corpus(_names(inputs), override(defaults, reading, "evaluate"))
         return figures(score(self.model, self.tokenizer, corpus.batches()), self.model, self.tokenizer)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with it, the gravest first, and what to do: as `chainrule doctor` tells."""
+        return examine(self.path)
 
 
 def load(path: str | os.PathLike[str]) -> TrainedRun:

@@ -10,7 +10,7 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
     "errors", "checks", "progress", "config", "lookup", "kernels", "hashing", "arrays", "tape", "text", "data", "ngram",
-    "layers", "models", "generation", "evaluation", "runs", "planning", "training", "explain", "comparison",
+    "layers", "models", "generation", "evaluation", "runs", "planning", "training", "explain", "comparison", "doctor",
     "interop", "api", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -13,19 +13,9 @@ import chainrule
 from chainrule.errors import Stopped, UserError
 
 ORDER = (
-    "train",
-    "compare",
-    "sample",
-    "evaluate",
-    "explain",
-    "show",
-    "plan",
-    "graph",
-    "export",
-    "import",
-    "merge",
+    "train", "compare", "sample", "evaluate", "explain", "doctor", "show", "plan", "graph", "export", "import", "merge",
     "forget",
-)
+)  # fmt: skip
 
 
 _LOADED_AT = time.time()

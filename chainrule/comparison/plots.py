@@ -13,7 +13,7 @@ import numpy as np
 from chainrule.comparison.measure import CommonText
 from chainrule.comparison.report import Report
 from chainrule.evaluation.score import NATS_PER_BIT
-from chainrule.training.report import STYLE, _mark_decades
+from chainrule.training.plots import STYLE, mark_decades
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,7 +122,7 @@ def _finish(
     """Names in the margin, moved apart where they would stand on each other, with a thin line to where each belongs."""
     if not ends:
         return figure
-    _mark_decades(axes.xaxis, np.array([x for _, x, _, _ in ends]))
+    mark_decades(axes.xaxis, np.array([x for _, x, _, _ in ends]))
     bits = np.array([y for _, _, y, _ in ends])
     room = max(float(np.ptp(bits)), 0.02)
     bottom, top = float(bits.min()) - 0.06 * room, float(bits.max()) + 0.15 * room

@@ -18,13 +18,18 @@ RATIO, GAIN = 0.99, 0.012
 SHORTEST_MINUTES = 2.0
 
 
+def count(train: TokenShards, tokenizer: Tokenizer) -> ngram.Model:
+    """The n-gram that others are compared with: of 7 tokens where these are letters, of 5 where they are words."""
+    order = 7 if tokenizer.vocabulary_size <= 512 else 5
+    model = ngram.Model(ngram.Config(order=order), tokenizer.vocabulary_size, tokenizer.eos)
+    return model.fit([train.tokens(shard) for shard in range(len(train))])
+
+
 def expect(train: TokenShards, held_out: TokenShards, tokenizer: Tokenizer, minutes: float) -> list[str]:
     """A sentence, or none where there is no time, or no text, to find out."""
     if minutes < SHORTEST_MINUTES or not held_out.part.documents or train.part.tokens > MOST_TOKENS:
         return []
-    order = 7 if tokenizer.vocabulary_size <= 512 else 5
-    model = ngram.Model(ngram.Config(order=order), tokenizer.vocabulary_size, tokenizer.eos)
-    model.fit([train.tokens(shard) for shard in range(len(train))])
+    model = count(train, tokenizer)
     nats = float(-model.score(held_out.tokens(0)[:SCORED_TOKENS]).astype(np.float64).mean())
     expected = nats * (RATIO - GAIN * log2(1 + minutes))
     if tokenizer.is_lossless:
@@ -32,4 +37,4 @@ def expect(train: TokenShards, held_out: TokenShards, tokenizer: Tokenizer, minu
         found, hoped = f"{nats * scale:.3f} bits per byte", f"{expected * scale:.3f}"
     else:
         found, hoped = f"perplexity {exp(nats):.1f}", f"{exp(expected):.1f}"
-    return [f"a {order}-gram of the same tokens has {found}; expect about {hoped}"]
+    return [f"a {model.config.order}-gram of the same tokens has {found}; expect about {hoped}"]

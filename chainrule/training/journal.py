@@ -6,9 +6,11 @@ will do again. For that, what belongs to a step is to be journalled before the c
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from chainrule.training.watch import Record, Watcher
 
@@ -69,6 +71,11 @@ def events(path: Path) -> Iterator[Record]:
     if path.exists():
         for _, event in _lines(path):
             yield event
+
+
+def column(records: Sequence[Record], name: str) -> np.ndarray:
+    """One figure of each record; not a number where there is none."""
+    return np.array([np.nan if each[name] is None else each[name] for each in records], np.float64)
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:

@@ -16,12 +16,13 @@ from chainrule.models._neural import NeuralModel
 from chainrule.text.base import Tokenizer
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.job import Job
-from chainrule.training.journal import Journal
+from chainrule.training.journal import Journal, events
 from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.vectors import vectors_by_counting
 from chainrule.training.view import View
+from chainrule.training.warn import Warner
 from chainrule.training.watch import Watcher, Watchers
 
 SAMPLE_TOKENS = 120
@@ -108,9 +109,10 @@ def learn(
         sample=_sampler(model, tokenizer, budget),
         facts={"job": job.essence},
     )
-    with Watchers(journal, View(), *watchers) as watcher:
+    journal.rewind(int(newest.facts["step"]) if newest else -1)
+    shown = Watchers(journal, View(), *watchers)
+    with Watchers(shown, Warner(shown.message, recipe.clip, events(journal.path))) as watcher:
         trainer = Trainer(model, recipe, journey, watcher, checkpoints)
-        journal.rewind(int(newest.facts["step"]) if newest else -1)
         if newest:
             trainer.load(newest)
         watcher.begin(

@@ -22,6 +22,7 @@ from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
 from chainrule.training.nest import flatten, put_rows, unflatten
 from chainrule.training.optimizer import Optimizer
+from chainrule.training.origin import OUTPUT, Origin, watched
 from chainrule.training.precision import check_precision
 from chainrule.training.recipe import Recipe
 from chainrule.training.record import Records
@@ -174,13 +175,29 @@ class Trainer:
             return
         window = self.journey.windows.window(self.position.step)
         what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
+        where = self._find_origin().describe()
         kept = self.checkpoints.steps() if self.checkpoints else []
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
         raise Diverged(
-            f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}), so training stopped before "
-            f"that update; {last}. Look at that text, or train anew with lower rates "
+            f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}){where}, so training stopped "
+            f"before that update; {last}. Look at that text, or train anew with lower rates "
             "(learning_rate, matrix_learning_rate)"
         )
+
+    def _find_origin(self) -> Origin:
+        """Of what is not finite in this step: its batch once more, by this process alone, under watch.
+
+        A state that was handed on has been written over by now, so the batch is read as if nothing came before it.
+        """
+        if self.state is not None:
+            self.state = self.model.start(self.journey.windows.batch_size)
+        progress = self.journey.budget.progress(self.position.step, self.position.seconds)
+        ranks = range(min(self.recipe.workers, self.journey.windows.batch_size))
+        with watched(self.model) as origin:
+            nats = sum(self._read(rank, self.position.step, progress)[0] for rank in ranks)
+        if not isfinite(nats) and origin.value is None:
+            origin.value = OUTPUT
+        return origin
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
         position, windows = self.position, self.journey.windows

@@ -41,6 +41,6 @@ class Records:
             "loss": self.nats / max(self.tokens, 1),
             "learning_rate": self.rate,
             "gradient_norm": self.norm,
-            "clipped": self.clipped > 0,
+            "clipped": self.clipped / max(self.norms, 1),  # which part of the updates
             "tokens_per_second": round(self.tokens / max(seconds - self.since, 1e-9)),
         }

@@ -14,8 +14,9 @@ class Watcher:
         """architecture, parameters, vocabulary_size, total_steps, budget_seconds, resumed_at_step, what was chosen."""
 
     def step(self, record: Record) -> None:
-        """step, tokens, progress, seconds, loss, bits_per_byte, learning_rate, gradient_norm, clipped,
-        tokens_per_second, memory_bytes, epochs (one figure per source of the text)."""
+        """step, tokens, progress, seconds, loss, bits_per_byte, learning_rate, gradient_norm (the largest since the
+        last record), clipped (which part of the updates), tokens_per_second, memory_bytes, epochs (one figure per
+        source of the text)."""
 
     def evaluation(self, record: Record) -> None:
         """step, loss, perplexity, bits_per_byte, is_best."""

@@ -1,0 +1,15 @@
+"""What a look at a training or a run found: how grave it is, the figures, and what to do."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["problem", "note", "good"]
+SEVERITIES: tuple[Severity, ...] = ("problem", "note", "good")  # the gravest first
+
+
+@dataclass(frozen=True)
+class Finding:
+    name: str  # what was looked at, or what it suffers from: 'overfitting'
+    severity: Severity
+    found: str  # with figures
+    advice: str = ""  # what to do; nothing where all is well

@@ -1,0 +1,36 @@
+"""Warnings while a model trains: what its records tell so far, in one line each, each said once."""
+
+from collections.abc import Callable, Iterable
+
+from chainrule.training.symptoms import find_symptoms
+from chainrule.training.watch import Record, Watcher
+
+LOOKS = 20  # over a training
+
+
+class Warner(Watcher):
+    """Looks at the records a few times on the way; `before` are the events of a training that is gone on with."""
+
+    def __init__(self, say: Callable[[str], None], clip: float, before: Iterable[Record] = ()):
+        self._say, self._clip = say, clip
+        self._said: set[str] = set()
+        self._looked = 0
+        happened = list(before)
+        self._steps = [event for event in happened if event["event"] == "step"]
+        self._evaluations = [event for event in happened if event["event"] == "evaluation"]
+
+    def step(self, record: Record) -> None:
+        self._steps.append(record)
+        if int(record["progress"] * LOOKS) > self._looked:
+            self._looked = int(record["progress"] * LOOKS)
+            self._look()
+
+    def evaluation(self, record: Record) -> None:
+        self._evaluations.append(record)
+        self._look()
+
+    def _look(self) -> None:
+        for finding in find_symptoms(self._steps, self._evaluations, self._clip):
+            if finding.name not in self._said:
+                self._said.add(finding.name)
+                self._say(f"warning: {finding.name}: {finding.found}; {finding.advice}")
