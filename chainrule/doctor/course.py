@@ -9,6 +9,7 @@ from chainrule.training.symptoms import find_symptoms, mean_loss
 from chainrule.training.watch import Record
 
 STILL_FALLING = 0.02  # the part of its validation loss that a training lost in its last tenth
+WIDE = 0.05  # the part of the validation loss that training loss is below it
 RATE = ("learning rate too high", "loss hardly moves", "exploding gradients", "most gradients are clipped")
 
 
@@ -45,8 +46,14 @@ def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding
     best, step = losses.min(), measured[int(losses.argmin())]["step"]
     since = measured[-2]["step"] if len(measured) > 1 else 0
     where = f"at step {step:,}, the last evaluation" if best == losses[-1] else f"at step {step:,}"
-    now = f"now {losses[-1]:.3f} in validation and {mean_loss(steps, since, measured[-1]['step']):.3f} in training"
-    return [Finding("overfitting", "good", f"none: validation loss was best {where}, {best:.3f}; loss is {now}")]
+    training = mean_loss(steps, since, measured[-1]["step"])
+    now = f"loss is now {losses[-1]:.3f} in validation and {training:.3f} in training"
+    if training < (1 - WIDE) * losses[-1]:
+        advice = (
+            "more weight_decay (0.03) or dropout, or more text: what it learns of its text is not all true of others"
+        )
+        return [Finding("wide gap", "note", f"validation loss was best {where}, {best:.3f}, but {now}", advice)]
+    return [Finding("overfitting", "good", f"none: validation loss was best {where}, {best:.3f}; {now}")]
 
 
 def _pace(evaluations: Sequence[Record]) -> list[Finding]:

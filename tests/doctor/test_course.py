@@ -2,7 +2,7 @@
 
 import pytest
 
-from chainrule.doctor.course import look_at_course
+from chainrule.doctor.course import _fit, look_at_course
 from chainrule.doctor.patient import admit
 from tests.doctor.conftest import chain_text
 
@@ -53,6 +53,16 @@ def test_a_rate_somewhat_too_low_ends_while_loss_is_still_falling(train):
     before, last = [each["loss"] for each in run.metrics if each["event"] == "evaluation"][-2:]
     assert last < before * 0.98
     assert f"from {before:.3f} to {last:.3f}" in found.found
+
+
+@pytest.mark.parametrize(("training", "name"), [(1.94, "wide gap"), (1.96, "overfitting")])
+def test_training_loss_far_below_validation_is_noted_before_that_rises(training, name):
+    losses = [(100, 3.0, 2.5), (200, training, 2.05)]  # step, loss of training, loss of validation
+    steps = [{"step": step, "loss": loss, "tokens": step} for step, loss, _ in losses]
+    evaluations = [{"step": step, "loss": loss} for step, _, loss in losses]
+    (found,) = _fit(steps, evaluations)
+    assert (found.name, found.severity) == (name, "note" if name == "wide gap" else "good")
+    assert f"loss is now 2.050 in validation and {training:.3f} in training" in found.found
 
 
 def test_without_validation_text_overfitting_cannot_be_told(train):
