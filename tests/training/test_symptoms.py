@@ -79,6 +79,12 @@ def test_a_loss_that_jumps_at_once_and_stays_up_has_risen_from_its_first():
     assert "from 4.000 (by step 1) to 29.5" in found.found
 
 
+def test_a_training_that_never_came_down_to_where_it_began_does_not_overfit():
+    losses = [2.0, *falling(99, 9.0, 5.0)]
+    validation = [evaluation(20, 7.5), evaluation(60, 8.0), evaluation(100, 8.5)]
+    assert names(steps(losses), validation, 1.0) == ["learning rate too high"]
+
+
 @pytest.mark.parametrize(
     ("height", "times", "severity"),
     [(2.49, 1, None), (2.51, 1, "note"), (2.51, 2, "note"), (2.51, 3, "problem")],
