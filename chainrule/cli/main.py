@@ -12,7 +12,7 @@ import typer
 import chainrule
 from chainrule.errors import Stopped, UserError
 
-ORDER = ("train", "sample", "evaluate", "show", "plan", "graph", "export", "import", "merge", "forget")
+ORDER = ("train", "sample", "evaluate", "mix", "show", "plan", "graph", "export", "import", "merge", "forget")
 
 
 _LOADED_AT = time.time()
