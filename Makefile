@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench results learn lock clean
+.PHONY: demo test check bench results learn mixes lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -28,6 +28,9 @@ results: .venv/installed  ## Quality of models that count on real text; goes to 
 
 learn: .venv/installed  ## The same of models that learn, by minutes and by architecture; two hours and more (ROWS='ptb ladder')
 	$(BIN)/python -m benchmarks.learning $(ROWS:%=--only %)
+
+mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/mixing-results.md; wants the run of ROWS=ptb-10
+	$(BIN)/python -m benchmarks.mixing
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock
