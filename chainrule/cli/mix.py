@@ -15,7 +15,9 @@ def command(
     ] = False,
     dynamic: Annotated[
         float,
-        typer.Option(metavar="RATE", help="Parts that learn by gradient learn from the text as they score it (0.1)."),
+        typer.Option(
+            metavar="RATE", help="Parts that learn by gradient learn from the text as they score it (say 0.3)."
+        ),
     ] = 0.0,
     by: Annotated[
         str, typer.Option(help="What the weights depend on: all (nothing), order or entropy, of the context.")
@@ -99,7 +101,6 @@ def _print_parts(measured: dict[str, Any]) -> None:
 def _print_weights(model: Any) -> None:
     from chainrule.cli.output import print_table
 
-    print(f"weights by {model.describe_buckets()}")
-    buckets = [str(i) for i in range(len(model.weights))]
-    columns = zip(model.names, model.weights.T, strict=True)
-    print_table(["", *buckets], [[name, *(f"{weight:.2f}" for weight in row)] for name, row in columns], left=1)
+    print(f"weights by {model.describe_signal()}")
+    rows = zip(model.bucket_names(), model.weights, strict=True)
+    print_table(["", *model.names], [[name, *(f"{weight:.3f}" for weight in row)] for name, row in rows], left=1)

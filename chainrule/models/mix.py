@@ -27,9 +27,7 @@ BY = ("all", "order", "entropy")
 @dataclass(frozen=True)
 class Config:
     by: str = "all"  # what the weights depend on
-    dynamic: float = (
-        0.0  # the rate at which parts that learn by gradient learn from the text they score; 0: they do not
-    )
+    dynamic: float = 0.0  # the rate at which parts that learn by gradient learn from the text they score; 0: not at all
 
     def __post_init__(self) -> None:
         require_choice("by", self.by, BY)
@@ -130,17 +128,25 @@ class Model(LanguageModel):
 
     def describe(self) -> dict[str, Any]:
         parts = [_describe_part(name, part) for name, part in zip(self.names, self.parts, strict=True)]
-        weights = {f"weight of {name}": [row.tolist()] for name, row in zip(self.names, self.weights.T, strict=True)}
-        buckets = {} if self.guide is None else {"weights are by": self.describe_buckets()}
-        return {"parts": ", ".join(parts), **weights, **buckets}
+        weights: dict[str, Any] = {
+            f"weight of {name}": [row.tolist()] for name, row in zip(self.names, self.weights.T, strict=True)
+        }
+        facts = {"parts": ", ".join(parts), **weights}
+        if self.guide is not None:
+            facts["weights are by"] = f"{self.describe_signal()}: {', '.join(self.bucket_names())}"
+        return facts
 
-    def describe_buckets(self) -> str:
-        """What the signal is, and where it is cut."""
+    def describe_signal(self) -> str:
+        """What the weights go by."""
         assert self.guide is not None
         name = self.names[self.guide]
+        is_order = self.config.by == "order"
+        return f"the words of context that {name} has met" if is_order else f"the entropy of {name} in nats"
+
+    def bucket_names(self) -> list[str]:
         if self.config.by == "order":
-            return f"the words of context that {name} has met: {', '.join(map(str, range(len(self.weights))))}"
-        return f"the entropy of {name} in nats, cut at {', '.join(f'{edge:.2f}' for edge in self.edges)}"
+            return [str(length) for length in range(len(self.weights))]
+        return [*(f"to {edge:.2f}" for edge in self.edges), "more"]
 
     def notes(self) -> list[str]:
         return ["parts learn from the text that is scored; sampling does not adapt"] if self.config.dynamic else []

@@ -100,16 +100,22 @@ def test_greedy_text_is_what_the_weighted_sum_says(chainrule, runs):
     assert text == mixed.tokenizer.decode(ids[1:])
 
 
-@pytest.mark.parametrize(("by", "words"), [("order", "words of context that runs/three has met: 0, 1, 2"),
-                                           ("entropy", "entropy of runs/lstm in nats, cut at")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [("order", "the words of context that runs/three has met"), ("entropy", "the entropy of runs/lstm in nats")],
+)
 def test_weights_by_context_are_shown_bucket_by_bucket(chainrule, runs, by, words):
     code, out, _ = chainrule("mix", *runs, "--by", by, "--as", "runs/mixed")
     assert code == 0
-    assert f"weights by the {words}" in out
-    shown = {line.split()[0]: line.split()[1:] for line in out[out.index("weights by") :].splitlines()[2:5]}
-    weights = package.load("runs/mixed").model.weights
-    assert shown == {run: [f"{each:.2f}" for each in weights[:, i]] for i, run in enumerate(runs)}
-    assert words in " ".join(chainrule("show", "runs/mixed")[1].split())
+    model = package.load("runs/mixed").model
+    lines = out[out.index(f"weights by {words}") :].splitlines()[1:]
+    assert lines[0].split() == runs
+    for line, row in zip(lines[1:], model.weights, strict=False):
+        assert line.split()[-3:] == [f"{weight:.3f}" for weight in row]
+    edges = [f"to {edge:.2f}" for edge in model.edges]
+    expected = ["0", "1", "2"] if by == "order" else [*edges, "more"]
+    assert [re.split(r"  +", line)[0] for line in lines[1 : 1 + len(expected)]] == expected
+    assert f"{words}: {', '.join(expected)}" in " ".join(chainrule("show", "runs/mixed")[1].split())
 
 
 def test_dynamic_evaluation_is_part_of_the_mix(chainrule, runs, test_text):
