@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench results learn compare lock clean
+.PHONY: demo test check bench results learn compare mixes lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -31,6 +31,9 @@ learn: .venv/installed  ## The same of models that learn, by minutes and by arch
 
 compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/comparisons.md (TEXTS='ptb')
 	$(BIN)/python -m benchmarks.comparison $(TEXTS)
+
+mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/mixing-results.md; wants the run of ROWS=ptb-10
+	$(BIN)/python -m benchmarks.mixing
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock

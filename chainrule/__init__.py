@@ -6,18 +6,19 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from chainrule.api import load as load
+    from chainrule.api import mix as mix
     from chainrule.api import resume as resume
     from chainrule.api import train as train
 
-__all__ = ["__version__", "load", "resume", "train"]
+__all__ = ["__version__", "load", "mix", "resume", "train"]
 
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
 
 
-def __getattr__(name: str) -> Any:  # the three functions bring in everything else: only when asked for
-    if name in ("load", "resume", "train"):
+def __getattr__(name: str) -> Any:  # these functions bring in everything else: only when asked for
+    if name in ("load", "mix", "resume", "train"):
         from chainrule import api
 
         return getattr(api, name)

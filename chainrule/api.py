@@ -19,7 +19,10 @@ from chainrule.evaluation.score import figures, score
 from chainrule.explain.explanation import FACES, Explanation, explain
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
+from chainrule.mixing.make import Request as MixRequest
+from chainrule.mixing.make import mix as mix_request
 from chainrule.models import infinigram
+from chainrule.models.mix import Config as MixConfig
 from chainrule.runs.folder import Run
 from chainrule.training.finding import Finding
 from chainrule.training.prepare import Tokenization
@@ -105,6 +108,29 @@ def train(
         overwrite=overwrite,
     )
     return TrainedRun(train_request(request).path)
+
+
+def mix(
+    runs: Sequence[str | os.PathLike[str] | Run],
+    *,
+    cache: bool = False,
+    on: Inputs = (),
+    test: Inputs = (),
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> TrainedRun:
+    """Runs of the same tokens as one, by weights fitted on what they kept aside; by="entropy", dynamic=0.1 as flags."""
+    request = MixRequest(
+        runs=tuple(run if isinstance(run, Run) else Run(run) for run in runs),
+        config=override(MixConfig(), settings, "mix"),
+        cache=cache,
+        on=tuple(_names(on)),
+        test=tuple(_names(test)),
+        path=Path(path) if path else None,
+        overwrite=overwrite,
+    )
+    return TrainedRun(mix_request(request).path)
 
 
 def resume(path: str | os.PathLike[str]) -> TrainedRun:

@@ -10,8 +10,8 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
     "errors", "checks", "progress", "config", "lookup", "kernels", "hashing", "arrays", "tape", "text", "data", "ngram",
-    "layers", "models", "generation", "evaluation", "runs", "planning", "training", "explain", "comparison", "doctor",
-    "interop", "api", "cli",
+    "layers", "models", "generation", "evaluation", "runs", "mixing", "planning", "training", "explain", "comparison",
+    "doctor", "interop", "api", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -126,7 +126,7 @@ def _report(result: dict[str, Any], notes: list[str]) -> None:
         bits = f"{each['bits_per_byte']:.4f} bits per byte, {each['tokens']:,} tokens"
         print(f"{each['path']}:{each['line']}\t{bits}")
     if "against" in result:
-        _report_difference(result["against"])
+        report_difference(result["against"])
     for passage in result["worst_passages"]:
         words = visible(" ".join(passage["text"].split())).strip("\ufffd")
         bits = passage["bits_per_token"]
@@ -160,7 +160,7 @@ def describe_unknown(result: dict[str, Any]) -> str:
     return text if rest is None else f"{text}; perplexity of the rest {number(rest)}"
 
 
-def _report_difference(against: dict[str, Any]) -> None:
+def report_difference(against: dict[str, Any]) -> None:
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"

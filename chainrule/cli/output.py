@@ -53,6 +53,19 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
 
 
+def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
+    """Columns under titles; all but the first `left` of them are numbers, set to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for index, title in enumerate(titles):
+        table.add_column(title, justify="left" if index < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(_plain, row))
+    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+
+
 def _plain(value: str) -> Any:
     """Text as it is: square brackets in it are not markup."""
     from rich.text import Text

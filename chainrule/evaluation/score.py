@@ -71,19 +71,30 @@ def _character_counts(documents: Documents) -> np.ndarray:
     return begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
 
 
+def stream_of(tokenizer: Tokenizer, documents: Documents) -> np.ndarray:
+    """The tokens of a batch as eos d1 eos ... eos."""
+    return np.concatenate([[tokenizer.eos], tokenizer.encode_documents(documents)]).astype(np.uint32)
+
+
 def score_documents(
     model: LanguageModel, tokenizer: Tokenizer, documents: Documents
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
     """Scores of a batch, the token stream eos d1 eos ... eos, and the log-probability of each token after the first."""
-    stream = np.concatenate([[tokenizer.eos], tokenizer.encode_documents(documents)]).astype(np.uint32)
+    stream = stream_of(tokenizer, documents)
     found = model.score(stream).astype(np.float64)
+    return add_up(found, stream, tokenizer, documents), stream, found
+
+
+def add_up(found: np.ndarray, stream: np.ndarray, tokenizer: Tokenizer, documents: Documents) -> Scores:
+    """The scores of documents from the log-probability of each token of their stream after the first."""
+    found = found.astype(np.float64)
     ends = np.flatnonzero(stream[1:] == tokenizer.eos)
     starts = np.concatenate([[0], ends[:-1] + 1])
     is_unknown = stream[1:] == tokenizer.unknown if tokenizer.unknown is not None else np.zeros(len(found), bool)
     sums = np.add.reduceat(
         np.stack([-found, is_unknown, np.where(is_unknown, -found, 0.0), np.isneginf(found)]), starts, axis=1
     )
-    scores = Scores(
+    return Scores(
         tokens=ends - starts,
         unknown=sums[1].astype(np.int64),
         nats=sums[0],
@@ -96,7 +107,6 @@ def score_documents(
         files=np.zeros(len(documents), np.int64),
         lines=documents.lines,
     )
-    return scores, stream, found
 
 
 def join(parts: list[Scores]) -> Scores:

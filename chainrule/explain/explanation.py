@@ -8,20 +8,21 @@ import numpy as np
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.explain import mixture
 from chainrule.explain.die import Die, make_die
 from chainrule.explain.importance import Importance, weigh
 from chainrule.explain.ladder import Ladder, climb_down, matched
 from chainrule.explain.places import Evidence, find_evidence
 from chainrule.generation import Sampling
 from chainrule.generation.decoder import Decoder
-from chainrule.models import infinigram, ngram
+from chainrule.models import infinigram, mix, ngram
 from chainrule.models.base import LanguageModel, log_softmax
 from chainrule.text.base import Tokenizer
 
 if TYPE_CHECKING:
     from chainrule.explain import gates, positions, transformer
 
-    Inside = Ladder | gates.Inside | positions.Inside | transformer.Inside | None
+    Inside = Ladder | mixture.Inside | gates.Inside | positions.Inside | transformer.Inside | None
 
 MOST_READ = 2048  # tokens of a text, for models that would read any number
 FACES, SIGHTINGS = 12, 10
@@ -143,7 +144,9 @@ def _look_inside(
     if isinstance(model, infinigram.Model):
         length, _ = model.evidence(ids)
         return None, _evidence(shards, tokenizer, ids[len(ids) - length :].tolist(), token)
-    if not hasattr(model, "read"):
+    if isinstance(model, mix.Model):
+        return mixture.look_inside(model, ids, token), None
+    if not hasattr(model, "parameters"):
         return None, None
     from chainrule.explain import gates, positions, transformer
     from chainrule.models import transformer as transformer_model

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.generation.decoder import AT_ONCE, step, to_numpy
+from chainrule.generation.decoder import AT_ONCE
+from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import LanguageModel, log_softmax, select_rows
 
 MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
@@ -27,7 +28,7 @@ class Importance:
 def weigh(model: LanguageModel, ids: np.ndarray, token: int) -> Importance:
     """The importance of ids[1:], what was read after the <eos> that begins a text, for `token` coming next."""
     gradient = None
-    if hasattr(model, "read"):  # it learns by gradient
+    if hasattr(model, "parameters"):  # it learns by gradient
         from chainrule.explain.gradient import gradient_times_input
 
         gradient = gradient_times_input(model, ids, token)[1:].tolist()

@@ -147,7 +147,8 @@ def _inside(explanation: Explanation) -> list[str]:
     if isinstance(inside, Ladder):
         return [_ladder(inside)]
     kind = type(inside).__module__.rpartition(".")[2]
-    show = {"transformer": _transformer, "gates": _gates, "positions": _positions}.get(kind)
+    shows = {"mixture": _mixture, "transformer": _transformer, "gates": _gates, "positions": _positions}
+    show = shows.get(kind)
     return [show(explanation, inside)] if show else []
 
 
@@ -183,6 +184,21 @@ def _evidence(explanation: Explanation) -> list[str]:
     said = f"“{escape(evidence.context)}” stands {evidence.count:,} times in the training text, "
     said += f"{evidence.followed:,} times with {_token(explanation.token)} after it."
     return [f"<h2>Where it was seen</h2><p>{said}</p><div class='wide'><table>{rows}</table></div>"]
+
+
+def _mixture(explanation: Explanation, inside: Any) -> str:
+    top = max(share.contribution for share in inside.shares) or 1.0
+    rows = "".join(
+        f"<tr><td class='left'>{escape(share.part)}</td><td>{share.weight:.4f}</td><td>{share.probability:.6f}</td>"
+        f"<td>{share.contribution:.6f}</td>"
+        f"<td class='left'><span class='bar' style='width:{12 * share.contribution / top:.2f}rem'></span></td></tr>"
+        for share in inside.shares
+    )
+    header = "<tr><th class='left'>part</th><th>weight</th><th>probability</th><th>contribution</th><th></th></tr>"
+    return (
+        f"<h2>Who was listened to</h2><p>Weights go by {escape(inside.by)}; contributions add up to "
+        f"{inside.probability:.6f}.</p><table>{header}{rows}</table>"
+    )
 
 
 def _transformer(explanation: Explanation, inside: Any) -> str:

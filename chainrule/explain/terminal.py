@@ -89,7 +89,7 @@ def _inside(explanation: Explanation) -> Iterator[Any]:
         yield from _ladder(inside)
         return
     kind = type(inside).__module__.rpartition(".")[2]
-    shows = {"transformer": _transformer, "gates": _gates, "positions": _positions}
+    shows = {"mixture": _mixture, "transformer": _transformer, "gates": _gates, "positions": _positions}
     if kind in shows:
         yield from shows[kind](explanation, inside)
 
@@ -128,6 +128,19 @@ def _evidence(explanation: Explanation) -> Iterator[Any]:
         line.append(visible(" ".join(each.found.split())), style="bold blue")
         line.append(" " + visible(" ".join(each.after.split())), style="")
         yield line
+
+
+def _mixture(explanation: Explanation, inside: Any) -> Iterator[Any]:
+    table = _table(
+        f"who was listened to (weights go by {inside.by})", "part", "weight", "probability", "contribution", ""
+    )
+    top = max(share.contribution for share in inside.shares) or 1.0
+    for share in inside.shares:
+        figures = (f"{share.weight:.4f}", f"{share.probability:.6f}", f"{share.contribution:.6f}")
+        table.add_row(Text(share.part), *figures, _bar(share.contribution / top))
+    table.add_row("sum", "", "", f"{inside.probability:.6f}", "", style="bold")
+    yield table
+    yield Text("")
 
 
 def _transformer(explanation: Explanation, inside: Any) -> Iterator[Any]:

@@ -1,40 +1,14 @@
-"""A batch of texts that grow one token at a time, and the model state that has read them.
+"""A batch of texts that grow one token at a time, and the model state that has read them."""
 
-This is where ids become the arrays a model wants and its logits become NumPy's; torch is never imported here,
-so a model that counts starts without it.
-"""
-
-import sys
 from typing import Any
 
 import numpy as np
 
 from chainrule.errors import UserError
+from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import State, Steps, select_rows
 
 AT_ONCE = 512  # tokens of a prompt read in one step
-
-
-def step(model: Steps, ids: np.ndarray, state: State) -> tuple[Any, State]:
-    """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(model, torch.nn.Module):
-        return model.step(ids, state)
-    device = next((parameter.device for parameter in model.parameters()), None)
-    with torch.no_grad():
-        tokens = torch.as_tensor(ids, device=device)
-        result: tuple[Any, State] = model.step(tokens, state)
-    return result
-
-
-def to_numpy(array: Any) -> np.ndarray:
-    """A NumPy array, or a torch tensor of any device, as NumPy floats of at least 32 bits."""
-    if hasattr(array, "detach"):
-        array = array.detach().cpu()
-        # NumPy has no bfloat16, and half precision is too coarse to add up a vocabulary in.
-        array = array.float() if array.element_size() < 4 else array
-    logits: np.ndarray = np.asarray(array)
-    return logits if logits.dtype in (np.float32, np.float64) else logits.astype(np.float32)
 
 
 class Decoder:

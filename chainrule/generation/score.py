@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.generation.decoder import step, to_numpy
+from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import Steps, log_softmax
 
 

@@ -6,6 +6,7 @@ that makes logits of hidden vectors. The training loop, scores and storage are h
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +23,7 @@ from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_c
 from chainrule.models.base import IGNORE, SCORED_AT_ONCE, Array, Batch, LanguageModel, Loss, State, check_ids
 
 LARGE_VOCABULARY = 1024
+Measure = Callable[[Tensor, Tensor], Tensor]  # of logits (..., vocabulary) and targets (...), one number for each
 
 
 class NeuralModel(nn.Module, LanguageModel):
@@ -92,52 +94,60 @@ class NeuralModel(nn.Module, LanguageModel):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    @torch.no_grad()
     def score(self, stream: np.ndarray) -> np.ndarray:
         """log p in nats of every token after the first of a stream, each document read after those before it.
 
         A model of limited context reads overlapping windows, so that every token but the first few has at least
         half of a context before it.
         """
+        return self._sweep(stream, picked)
+
+    def entropies(self, stream: np.ndarray) -> np.ndarray:
+        """The entropy in nats of every prediction that `score` looks at."""
+        return self._sweep(stream, lambda logits, targets: entropy(logits))
+
+    @torch.no_grad()
+    def _sweep(self, stream: np.ndarray, measure: Measure) -> np.ndarray:
+        """A measure of every prediction along a stream."""
         check_ids(stream, self.vocabulary_size)
         was_training = self.training
         self.eval()
         ids = torch.from_numpy(np.asarray(stream, np.int64)).to(self.device)
-        scores = torch.empty(max(len(ids) - 1, 0))
+        found = torch.empty(max(len(ids) - 1, 0))
         if self.context_length is None:
-            self._score_on(ids, scores)
+            self._sweep_on(ids, measure, found)
         else:
-            self._score_windows(ids, scores, self.context_length)
+            self._sweep_windows(ids, measure, found, self.context_length)
         self.train(was_training)
-        return scores.numpy()
+        return found.numpy()
 
-    def _score_on(self, ids: Tensor, scores: Tensor) -> None:
+    def _sweep_on(self, ids: Tensor, measure: Measure, found: Tensor) -> None:
         """One state reads the whole stream, a piece at a time."""
         state = self.start(1)
-        for begin in range(0, len(scores), SCORED_AT_ONCE):
+        for begin in range(0, len(found), SCORED_AT_ONCE):
             piece = ids[begin : begin + SCORED_AT_ONCE + 1]
             hidden, state = self.read(piece[None, :-1], state)
-            scores[begin : begin + len(piece) - 1] = _picked(self.output(hidden[0]), piece[1:])
+            found[begin : begin + len(piece) - 1] = measure(self.output(hidden[0]), piece[1:])
 
-    def _score_windows(self, ids: Tensor, scores: Tensor, context: int) -> None:
+    def _sweep_windows(self, ids: Tensor, measure: Measure, found: Tensor, context: int) -> None:
         """The first window counts whole; each next one starts `stride` later and counts what is new in it."""
         stride = max(context // 2, 1)
-        first = min(context, len(scores))
+        first = min(context, len(found))
         hidden, _ = self.read(ids[None, :first], None)
-        scores[:first] = _picked(self.output(hidden[0]), ids[1 : first + 1])
-        ends = torch.arange(first, len(scores) + 1, stride)[1:]
+        found[:first] = measure(self.output(hidden[0]), ids[1 : first + 1])
+        ends = torch.arange(first, len(found) + 1, stride)[1:]
         for group in ends.split(max(1, SCORED_AT_ONCE // context)) if len(ends) else ():
             places = group[:, None] + torch.arange(-context, 1)  # (windows, context + 1)
             windows = ids[places]
             hidden, _ = self.read(windows[:, :-1], None)
-            found = _picked(self.output(hidden[:, -stride:]), windows[:, -stride:])
-            scores[group[0] - stride : group[-1]] = found.flatten()
+            new = measure(self.output(hidden[:, -stride:]), windows[:, -stride:])
+            found[group[0] - stride : group[-1]] = new.flatten()
         done = int(ends[-1]) if len(ends) else first
-        if done < len(scores):
+        if done < len(found):
             window = ids[-context - 1 :]
             hidden, _ = self.read(window[None, :-1], None)
-            new = len(scores) - done
-            scores[done:] = _picked(self.output(hidden[0, -new:]), window[-new:])
+            rest = len(found) - done
+            found[done:] = measure(self.output(hidden[0, -rest:]), window[-rest:])
 
     @property
     def num_parameters(self) -> int:
@@ -173,6 +183,12 @@ class NeuralModel(nn.Module, LanguageModel):
         return model.eval()
 
 
-def _picked(logits: Tensor, targets: Tensor) -> Tensor:
+def picked(logits: Tensor, targets: Tensor) -> Tensor:
     """log softmax(logits) at the targets."""
     return -F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none").view(targets.shape)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """-Σ p log p of softmax(logits), in nats."""
+    log_p = logits.log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1)

@@ -4,6 +4,7 @@ A state is a nest (dict, list or tuple) of batch-first arrays: NumPy's for model
 for models that learn by gradient. Everything else, from loss to beam search, rests on these two methods.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -57,13 +58,16 @@ S = TypeVar("S")
 
 def select_rows(state: S, rows: Array) -> S:
     """The state of a batch made of these rows of the old one; rows may repeat (beam search) or be left out."""
+    return change_arrays(state, lambda array: array[rows])
+
+
+def change_arrays(state: S, change: Callable[[Array], Array]) -> S:
+    """The same nest with every array of it changed."""
     if isinstance(state, dict):
-        return {name: select_rows(part, rows) for name, part in state.items()}  # type: ignore[return-value]
+        return {name: change_arrays(part, change) for name, part in state.items()}  # type: ignore[return-value]
     if isinstance(state, tuple | list):
-        return type(state)(select_rows(part, rows) for part in state)  # type: ignore[call-arg, return-value]
-    if state is None:
-        return state
-    return state[rows]  # type: ignore[index]
+        return type(state)(change_arrays(part, change) for part in state)  # type: ignore[call-arg, return-value]
+    return state if state is None else change(state)
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:

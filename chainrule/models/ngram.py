@@ -14,7 +14,7 @@ from chainrule.models.base import LanguageModel, State, check_ids, slide
 from chainrule.ngram import merge
 from chainrule.ngram.count import count_ngrams
 from chainrule.ngram.prune import check_thresholds, prune
-from chainrule.ngram.query import distributions, score_stream
+from chainrule.ngram.query import context_lengths, distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Estimates, Smoothing
 from chainrule.ngram.trie import Trie
 
@@ -128,6 +128,13 @@ class Model(LanguageModel):
         """log p of every token after the first of a stream eos d1 eos d2 ... eos, without whole distributions."""
         check_ids(stream, self.vocabulary_size)
         return score_stream(self.trie, self.estimates, np.ascontiguousarray(stream, np.uint32))[0]
+
+    def context_lengths(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        """How many words up to each position (batch, time) are a context that it knows, and the new state."""
+        check_ids(tokens, self.vocabulary_size)
+        contexts, state = slide(state, np.asarray(tokens, np.int64))
+        lengths = context_lengths(self.trie, contexts.reshape(tokens.size, self.config.order - 1))
+        return lengths.reshape(tokens.shape), state
 
     @property
     def num_parameters(self) -> int:

@@ -126,3 +126,22 @@ def distributions(trie: Trie, estimates: Estimates, contexts: np.ndarray) -> np.
         estimates.log_probability, estimates.backoff, top, trie.eos, trie.vocabulary_size, out,
     )  # fmt: skip
     return out
+
+
+@kernel
+def _context_lengths(contexts, word, first_child, suffix, level_starts, top, eos, lengths):
+    for i in range(len(contexts)):
+        node = context_node(contexts[i], word, first_child, top, eos)
+        while node > 0 and first_child[node] == first_child[node + 1]:  # every word has a node, followed or not
+            node = np.int64(suffix[node])
+        while node >= level_starts[lengths[i] + 1]:
+            lengths[i] += 1
+
+
+def context_lengths(trie: Trie, contexts: np.ndarray) -> np.ndarray:
+    """How many words the longest end of each row of contexts has that the trie knows a next word for."""
+    lengths = np.zeros(len(contexts), np.int64)
+    top = int(trie.level_starts[trie.order])
+    rows = np.ascontiguousarray(contexts, np.int64)
+    _context_lengths(rows, trie.word, trie.first_child, trie.suffix, trie.level_starts, top, trie.eos, lengths)
+    return lengths

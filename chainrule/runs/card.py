@@ -30,6 +30,8 @@ def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[st
 
 
 def _text(data: dict[str, Any]) -> str:
+    if "mixed" in data:
+        return f", by mixing {', '.join(f'`{each}`' for each in data['mixed'])}."
     if "text" not in data:
         return f", without {', '.join(f'`{each}`' for each in data['forgotten'])}." if data.get("forgotten") else "."
     train = data["text"]["train"]

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from chainrule.data.windows import Window
 from chainrule.errors import Diverged, Stopped
+from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import IGNORE, Batch, State, select_rows
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
-from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.engine import advance_by
 from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.journey import Journey, Position

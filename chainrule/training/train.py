@@ -23,6 +23,7 @@ from chainrule.training.recipe import BUDGETS
 DEFAULT_CORPUS = "builtin:python-docs"
 DEFAULT_MODEL = "ngram"
 BUDGET_MODEL = "transformer"
+MADE_OF_RUNS = {"mix": "", "cache": " --cache"}  # by `chainrule mix`, with what else it is told
 BUDGET_MODELS = {"words": "lstm"}  # by tokenizer, where another was measured to be better
 
 
@@ -55,7 +56,12 @@ def model_name(request: Request) -> str:
 
 
 def find_model(request: Request) -> Any:
-    return lookup.find("chainrule.models", model_name(request), "model")
+    name = model_name(request)
+    if name in MADE_OF_RUNS:
+        raise UserError(
+            f"a {name} is not trained on text but made of runs; use: chainrule mix RUN RUN{MADE_OF_RUNS[name]}"
+        )
+    return lookup.find("chainrule.models", name, "model", without=("base", *MADE_OF_RUNS))
 
 
 def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> Any:

@@ -67,6 +67,15 @@ class Counter(NeuralModel):
         return [round(-math.log(math.expm1(-score))) for score in scores]
 
 
+@pytest.mark.parametrize(("length", "context_length"), [(1, 6), (2, None), (7, 6), (8, 6), (12, None), (40, 6)])
+def test_entropies_are_of_the_predictions_that_are_scored(length: int, context_length: int | None):
+    """The counter's prediction after n tokens is log(1 + e^-n) + n / (1 + e^n) nats unsure."""
+    model = Counter(context_length)
+    n = np.array(model.counts(length))
+    expected = np.log1p(np.exp(-n)) + n / (1 + np.exp(n))
+    np.testing.assert_allclose(model.entropies(np.zeros(length, np.uint32)), expected, rtol=1e-4, atol=1e-6)
+
+
 def windows(length: int, context: int) -> list[int]:
     """How many tokens each prediction of a stream rests on.
 

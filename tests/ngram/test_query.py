@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from chainrule.ngram.count import count_ngrams
-from chainrule.ngram.query import distributions, score_stream
+from chainrule.ngram.query import context_lengths, distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Smoothing
 
 from .corpora import EOS, VOCABULARY, documents, orders, stream
@@ -42,3 +42,19 @@ def test_scores_cut_over_threads_equal_scores_in_one_piece():
     edges = np.flatnonzero(ids == EOS)
     pieces = [score_stream(trie, estimates, ids[a : b + 1])[0] for a, b in pairwise(edges)]
     np.testing.assert_array_equal(whole, np.concatenate(pieces))
+
+
+@given(texts=documents, other=documents, order=orders)
+@settings(max_examples=60, deadline=None)
+def test_context_lengths_are_those_of_the_longest_end_that_was_followed_by_anything(texts, other, order):
+    trie = count_ngrams(stream(texts), order, VOCABULARY, EOS)
+    counted, ids = stream(texts).tolist(), stream(other).astype(np.int64)
+    padded = np.concatenate([np.full(order - 1, -1), ids])
+    contexts = np.array([padded[i + 1 : i + order] for i in range(len(ids))]).reshape(len(ids), order - 1)
+    for length, context in zip(context_lengths(trie, contexts), contexts.tolist(), strict=True):
+        ends = [context[len(context) - n :] for n in range(order)]
+        ends = [end for end in ends if -1 not in end and EOS not in end[1:]]
+        followed = [
+            end for end in ends if any(counted[i : i + len(end)] == end for i in range(len(counted) - len(end)))
+        ]
+        assert length == max(map(len, followed))

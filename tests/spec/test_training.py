@@ -9,8 +9,8 @@ from torch import nn
 
 from chainrule.data.mixture import Mixture, Source
 from chainrule.data.windows import Ring, Window, Windows
+from chainrule.layers.clip import clip_by_global_norm
 from chainrule.models.base import IGNORE
-from chainrule.training.clip import clip_by_global_norm
 from chainrule.training.journal import events
 from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from chainrule.training.clip import clip_by_global_norm
+from chainrule.layers.clip import clip_by_global_norm
 
 
 def parameters(scale: float = 1.0, dtype: torch.dtype = torch.float32) -> list[nn.Parameter]:

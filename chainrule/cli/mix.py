@@ -1,0 +1,106 @@
+"""`chainrule mix`: several runs as one, each trusted as far as it deserves."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Runs with the same tokens, of any kind.")],
+    cache: Annotated[
+        bool, typer.Option("--cache", help="One more part: the words of the text so far, recent ones most.")
+    ] = False,
+    dynamic: Annotated[
+        float,
+        typer.Option(
+            metavar="RATE", help="Parts that learn by gradient learn from the text as they score it (say 0.3)."
+        ),
+    ] = 0.0,
+    by: Annotated[
+        str, typer.Option(help="What the weights depend on: all (nothing), order or entropy, of the context.")
+    ] = "all",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Fit the weights on this; default: what the runs kept aside."),
+    ] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Measure the mix on this; repeat the flag for several.")
+    ] = None,
+    as_: options.As = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Mix runs into one that predicts better than each, by weights fitted on text that they kept aside."""
+    from chainrule.cli.main import started_at
+    from chainrule.cli.output import print_json
+    from chainrule.mixing.make import Request, mix
+    from chainrule.models.mix import Config
+    from chainrule.runs.folder import Run
+
+    request = Request(
+        runs=tuple(Run(run) for run in runs),
+        config=Config(by, dynamic),
+        cache=cache,
+        on=tuple(on or []),
+        test=tuple(test or []),
+        path=Path(as_) if as_ else None,
+        overwrite=overwrite,
+        started_at=started_at(),
+    )
+    made = mix(request)
+    if as_json:
+        metrics = {name: value for name, value in made.metrics[-1].items() if name != "event"}
+        print_json({"run": str(made.path), **metrics, "config": made.config, "model": made.model.describe()})
+    else:
+        _report(made)
+
+
+def _report(run: Any) -> None:
+    from chainrule.cli.evaluate import report_difference
+    from chainrule.cli.output import print_notes, say
+
+    metrics = run.metrics[-1]
+    measured = metrics["test"] or metrics["validation"]
+    _print_parts(measured)
+    if run.model.guide is not None:
+        _print_weights(run.model)
+    against = measured["against"]
+    if against:
+        best = next(part for part in measured["parts"] if part["name"] == against["run"])
+        lower = 1 - measured["perplexity"] / best["perplexity"]
+        print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {_text(metrics)}")
+        report_difference(against)
+    print(run.path)
+    print_notes(run.config["notes"])
+    say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule evaluate {run.path} YOUR.txt")
+
+
+def _text(metrics: dict[str, Any]) -> str:
+    from chainrule.cli.output import plural
+
+    measured = metrics["test"] or metrics["validation"]
+    which = "the test text" if metrics["test"] else "the text it was fitted on"
+    return f"{which} ({plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens)"
+
+
+def _print_parts(measured: dict[str, Any]) -> None:
+    from chainrule.cli.output import number, print_table
+
+    has_bits = measured["bits_per_byte"] is not None
+    titles = ["part", "kind", "weight", "perplexity", *(["bits per byte"] if has_bits else [])]
+    rows = [[part["name"], part["architecture"], f"{part['weight']:.3f}"] for part in measured["parts"]]
+    rows.append(["mix", "", ""])
+    for row, part in zip(rows, [*measured["parts"], measured], strict=True):
+        row += [number(part["perplexity"]), *([number(part["bits_per_byte"], 4)] if has_bits else [])]
+    print_table(titles, rows, left=2)
+
+
+def _print_weights(model: Any) -> None:
+    from chainrule.cli.output import print_table
+
+    print(f"weights by {model.describe_signal()}")
+    rows = zip(model.bucket_names(), model.weights, strict=True)
+    print_table(["", *model.names], [[name, *(f"{weight:.3f}" for weight in row)] for name, row in rows], left=1)
