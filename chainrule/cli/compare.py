@@ -58,7 +58,7 @@ def command(
 
     asked = Comparison(
         inputs=tuple(inputs or []),
-        entrants=tuple(read_entrants([name for each in models or [] for name in each.split()])),
+        entrants=tuple(read_entrants(_names(models or []))),
         minutes=minutes,
         test=tuple(test or []),
         validation=tuple(validation or []),
@@ -76,6 +76,11 @@ def command(
         _print(report, path)
 
 
+def _names(written: list[str]) -> list[str]:
+    """Several in one are separated by spaces, unless that is the name of a run."""
+    return [name for each in written for name in ([each] if Path(each).is_dir() else each.split())]
+
+
 def _print(report: Any, path: Path) -> None:
     import sys
 
@@ -83,7 +88,7 @@ def _print(report: Any, path: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from chainrule.cli.output import say
+    from chainrule.cli.output import print_notes, say
     from chainrule.comparison.table import cells, columns
     from chainrule.progress import visible
 
@@ -94,15 +99,17 @@ def _print(report: Any, path: Path) -> None:
     for number, name in enumerate(names[:shown]):
         table.add_column(name, justify="right" if number else "left", header_style="dim", no_wrap=True)
     for row in report.table.rows:
-        table.add_row(*cells(row)[:shown], style="bold" if row.p_value is None else "")
+        best = row is report.table.rows[0]
+        table.add_row(*map(Text, cells(row)[:shown]), style="bold" if best else "")
     console.print(table)
     console.print()
     for row in report.table.rows:
         console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)
     for each in report.table.left_out:
         say(f"left out: {each}")
+    print_notes(report.table.notes)
     for each in report.expectations:
-        if each.low <= 0:
+        if report.table.can_tell and not each.is_met:
             say(f"expected {each.better} below {each.worse} ({each.why}); {each.verdict} ({each.gain:+.4f} bits)")
     console.print(Text(report.verdict, style="bold"), soft_wrap=True)
     say(f"report: {path / 'report' / 'index.html'}")

@@ -8,7 +8,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from chainrule.data.split import Splitting
 from chainrule.errors import Stopped, UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
-from chainrule.training.prepare import TextSource, Tokenization
+from chainrule.training.job import describe_files
+from chainrule.training.prepare import TextSource, Tokenization, choose_tokenizer
 from chainrule.training.recipe import BUDGETS
 from chainrule.training.train import Request, default_name, train
 
@@ -57,18 +58,6 @@ class Comparison:
         if learners and not self.inputs:
             raise UserError(f"{', '.join(learners)} must be trained first; name the text to train on")
 
-    @property
-    def essence(self) -> dict[str, Any]:
-        """What must be the same for a comparison to be gone on with."""
-        return {
-            "inputs": list(self.inputs),
-            "validation": list(self.validation),
-            "test": list(self.test),
-            "minutes": self.minutes,
-            "data": to_json(self.reading) | to_json(self.splitting),
-            "tokenization": to_json(self.tokenization),
-        }
-
 
 def default_path(inputs: Iterable[str]) -> Path:
     first = next(iter(inputs), "runs")
@@ -79,31 +68,50 @@ def compare(
     asked: Comparison, path: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda line: None
 ) -> Report:
     """The report, written into `path`/report; `tell` hears of each model when it begins and when it is done."""
-    text = CommonText(_common_documents(asked))
+    source = TextSource(asked.inputs, asked.reading, asked.splitting, asked.validation) if asked.inputs else None
+    text = CommonText(_common_documents(asked, source))
     if overwrite:
         _remove(path)
-    _begin(asked, path)
+    _begin(_essence(asked, source), path)
     measured: list[Measured] = []
+    failed: list[str] = []
     for number, entrant in enumerate(asked.entrants, 1):
-        found = load(entrant.label, path / "measured")
+        found = load(entrant, text, path / "measured")
         if found is None:
             tell(f"{number} of {len(asked.entrants)}: {entrant.label}")
             try:
-                run = _obtain(entrant, asked, path)
-            except Stopped as stop:
+                found = measure(entrant.label, _obtain(entrant, asked, source, path), text)
+            except (Stopped, KeyboardInterrupt) as stop:
                 said = f"the comparison stopped at {entrant.label}; give the same command to go on"
-                raise Stopped(said, stop.exit_code) from None
-            found = measure(entrant.label, run, text)
-            save(found, path / "measured")
+                raise Stopped(said, stop.exit_code if isinstance(stop, Stopped) else 130) from None
+            except UserError as error:
+                failed.append(f"{entrant.label}: {error}")
+                tell(failed[-1])
+                continue
+            save(found, entrant, text, path / "measured")
         measured.append(found)
         tell(_line(found, text))
-    table = make_table(measured, text)
+    table = make_table(measured, text, failed)
     report = Report(list(asked.inputs), asked.minutes, table, look_back(measured, text, table), measured)
-    write_report(report, text, path / "report")
+    write_report(report, path / "report")
     return report
 
 
-def _begin(asked: Comparison, path: Path) -> None:
+def _essence(asked: Comparison, source: TextSource | None) -> dict[str, Any]:
+    """What must be the same for a comparison to be gone on with: all settings but the models, and the text itself."""
+    files = [file.path for corpus in source.corpora for file in corpus.files] if source else []
+    return {
+        "inputs": list(asked.inputs),
+        "validation": list(asked.validation),
+        "test": list(asked.test),
+        "minutes": asked.minutes,
+        "data": to_json(asked.reading) | to_json(asked.splitting),
+        "tokenization": to_json(asked.tokenization),
+        "text": [file["sha256"] for file in describe_files(files)],
+    }
+
+
+def _begin(essence: dict[str, Any], path: Path) -> None:
     """A folder of its own; one that holds another comparison, or anything else, is left alone."""
     file = path / PLAN
     if file.is_file():
@@ -111,16 +119,15 @@ def _begin(asked: Comparison, path: Path) -> None:
             known = json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
             known = None
-        if known != asked.essence:
-            raise UserError(
-                f"'{path}' holds a comparison with other settings; choose another name with --as, or pass --overwrite"
-            )
+        if known != essence:
+            what = "of another text, or with other settings" if known else "that is damaged"
+            raise UserError(f"'{path}' holds a comparison {what}; choose another name with --as, or pass --overwrite")
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UserError(f"'{path}' exists and is not a comparison; choose another name with --as")
     try:
         path.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(asked.essence, indent=1), encoding="utf-8")
+        file.write_text(json.dumps(essence, indent=1), encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot make the folder '{path}': {error.strerror}") from None
 
@@ -133,17 +140,17 @@ def _remove(path: Path) -> None:
     shutil.rmtree(path)
 
 
-def _common_documents(asked: Comparison) -> Iterable[Documents]:
+def _common_documents(asked: Comparison, source: TextSource | None) -> Iterable[Documents]:
     if asked.test:
         return Corpus(asked.test, asked.reading).batches()
-    source = TextSource(asked.inputs, asked.reading, asked.splitting, asked.validation)
+    assert source is not None
     return (validation for _, _, validation in source.pairs(lambda amount: None))
 
 
-def _obtain(entrant: Entrant, asked: Comparison, path: Path) -> Run:
+def _obtain(entrant: Entrant, asked: Comparison, source: TextSource | None, path: Path) -> Run:
     """A run that exists, is finished, is gone on with, or is trained."""
     if entrant.run is not None:
-        return Run(entrant.run)
+        return entrant.run
     folder = path / file_name(entrant.label)
     if (folder / "config.json").is_file():
         return Run(folder)
@@ -151,39 +158,39 @@ def _obtain(entrant: Entrant, asked: Comparison, path: Path) -> Run:
         from chainrule.training.neural import resume
 
         return resume(folder, {})
-    return train(_request(entrant, asked, folder))
+    assert source is not None
+    return train(_request(entrant, asked, source, folder))
 
 
-def _request(entrant: Entrant, asked: Comparison, folder: Path) -> Request:
+def _request(entrant: Entrant, asked: Comparison, source: TextSource, folder: Path) -> Request:
     assert entrant.model is not None
     settings: dict[str, Any] = dict(entrant.settings)
     module = lookup.find("chainrule.models", entrant.model, "model")
     if not hasattr(module.Model, "fit") and not any(name in settings for name in BUDGETS):
         settings["minutes"] = asked.minutes
     own = settings.pop("tokenizer", None)
-    size = settings.pop("size", None)
     return Request(
         inputs=asked.inputs,
         validation=asked.validation,
         model=entrant.model,
-        size=size,
+        size=settings.pop("size", None),
         settings=settings,
         reading=asked.reading,
         splitting=asked.splitting,
-        tokenization=Tokenization(own) if own else _shared_tokens(asked, folder.parent),
+        tokenization=Tokenization(own) if own else _shared_tokens(asked, source, folder.parent),
         path=folder,
         started_at=time.time(),
     )
 
 
-def _shared_tokens(asked: Comparison, path: Path) -> Tokenization:
-    """Those of a run of this comparison that took them from the text, so that all have the same."""
-    owners = {file_name(each.label) for each in asked.entrants if "tokenizer" not in dict(each.settings)}
-    for folder in sorted(path.iterdir()):
-        if folder.name in owners and (folder / "tokenizer.json").is_file():
-            return Tokenization(str(folder))
-    chosen = asked.tokenization
-    return chosen if chosen.tokenizer != "auto" else Tokenization(**asdict(chosen) | {"tokenizer": DEFAULT_TOKENIZER})
+def _shared_tokens(asked: Comparison, source: TextSource, path: Path) -> Tokenization:
+    """One tokenizer for all that have none of their own, made before the time of any of them begins."""
+    file = path / "tokenizer.json"
+    if not file.is_file():
+        tokenizer = choose_tokenizer(source, asked.tokenization, DEFAULT_TOKENIZER)
+        tokenizer.save(file.with_suffix(".tmp"))
+        file.with_suffix(".tmp").replace(file)
+    return Tokenization(str(file))
 
 
 def _line(found: Measured, text: CommonText) -> str:

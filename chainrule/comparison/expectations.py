@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.comparison.measure import CommonText, Measured
-from chainrule.comparison.table import Table
+from chainrule.comparison.table import Interval, Table, interval
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.evaluation.significance import resample
 
@@ -32,14 +32,19 @@ class Expectation:
     better: str
     why: str
     gain: float  # bits by which it is better, per byte or token; below zero, it is worse
-    low: float
-    high: float
+    interval: Interval | None  # None: too few documents to tell
+
+    @property
+    def is_met(self) -> bool:
+        return self.interval is not None and self.interval[0] > 0
 
     @property
     def verdict(self) -> str:
-        if self.low > 0:
+        if self.interval is None:
+            return "cannot be told"
+        if self.is_met:
             return "so it is"
-        return "here it is the other way round" if self.high < 0 else "here they are level"
+        return "here it is the other way round" if self.interval[1] < 0 else "here they are level"
 
 
 def look_back(measured: list[Measured], text: CommonText, table: Table) -> list[Expectation]:
@@ -51,7 +56,6 @@ def look_back(measured: list[Measured], text: CommonText, table: Table) -> list[
             continue
         sizes = (text.sizes if table.unit == "byte" else present[worse].tokens).astype(np.float64)
         gain = (present[worse].nats - present[better].nats)[None] / NATS_PER_BIT
-        rounds = resample(gain, sizes)[0] if len(sizes) > 1 else np.repeat(gain.sum() / sizes.sum(), 2)
-        low, high = np.quantile(rounds, [0.025, 0.975])
-        found.append(Expectation(worse, better, why, float(gain.sum() / sizes.sum()), float(low), float(high)))
+        found_interval = interval(resample(gain, sizes)[0]) if table.can_tell else None
+        found.append(Expectation(worse, better, why, float(gain.sum() / sizes.sum()), found_interval))
     return found

@@ -3,6 +3,7 @@
 import base64
 from html import escape
 
+from chainrule.comparison.expectations import Expectation
 from chainrule.comparison.report import Report
 from chainrule.comparison.table import cells, columns
 
@@ -50,16 +51,18 @@ def page(report: Report, plots: dict[str, dict[str, bytes]]) -> str:
 def _table(report: Report) -> str:
     header = "".join(f"<th>{escape(name)}</th>" for name in columns(report.table))
     rows = "".join(
-        f"<tr class='{'best' if row.p_value is None else ''}'>"
+        f"<tr class='{'best' if place == 0 else ''}'>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells(row))
         + "</tr>"
-        for row in report.table.rows
+        for place, row in enumerate(report.table.rows)
     )
-    notes = "".join(f"<p class='faint'>Left out: {escape(each)}.</p>" for each in report.table.left_out)
+    said = [f"Left out: {each}." for each in report.table.left_out] + [f"Note: {each}." for each in report.table.notes]
+    notes = "".join(f"<p class='faint'>{escape(each)}</p>" for each in said)
     return (
         f"<h2>The table</h2><div class='wide'><table><tr>{header}</tr>{rows}</table></div>{notes}"
         "<p class='faint'>Intervals are by 2,000 texts of as many documents, drawn with replacement, the same for all "
-        "models: two intervals may overlap where the difference is still significant.</p>"
+        "models: two intervals may overlap where the difference is still significant. They are about this text and "
+        "these models as they were trained; trained with another seed, models that are close may change places.</p>"
     )
 
 
@@ -77,13 +80,17 @@ def _expectations(report: Report) -> str:
         return ""
     rows = "".join(
         f"<tr><td>{escape(each.better)} over {escape(each.worse)}</td><td class='text'>{escape(each.why)}</td>"
-        f"<td>{each.gain:+.4f}</td><td>{each.low:+.4f} to {each.high:+.4f}</td>"
+        f"<td>{each.gain:+.4f}</td><td>{_interval(each)}</td>"
         f"<td class='text'>{each.verdict}</td></tr>"
         for each in report.expectations
     )
     header = f"<tr><th>expected</th><th class='text'>because</th><th>bits per {report.table.unit} gained</th>"
     header += "<th>95 % interval</th><th class='text'>found</th></tr>"
     return f"<h2>What was to be expected</h2><div class='wide'><table>{header}{rows}</table></div>"
+
+
+def _interval(each: Expectation) -> str:
+    return "" if each.interval is None else f"{each.interval[0]:+.4f} to {each.interval[1]:+.4f}"
 
 
 def _samples(report: Report) -> str:

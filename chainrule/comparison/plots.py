@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from chainrule.comparison.measure import CommonText
 from chainrule.comparison.report import Report
-from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.training.plots import STYLE, mark_decades
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ TIME, PARAMETERS = "Bits against the time of training", "Bits against parameters
 GAP = 0.045  # between two names, as a share of the height
 
 
-def draw(report: Report, text: CommonText, folder: Path) -> dict[str, dict[str, bytes]]:
+def draw(report: Report, folder: Path) -> dict[str, dict[str, bytes]]:
     """{title: {'light': SVG, 'dark': SVG}}; also as files: time.svg, time.png, parameters.svg, parameters.png."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -40,7 +38,7 @@ def draw(report: Report, text: CommonText, folder: Path) -> dict[str, dict[str, 
             with matplotlib.rc_context():
                 matplotlib.rcdefaults()
                 matplotlib.rcParams.update(STYLE | _style(colours))
-                figure = plot(report, text, colours)
+                figure = plot(report, colours)
                 file = io.BytesIO()
                 FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": "Chainrule"})
                 found[title][kind] = file.getvalue()
@@ -69,34 +67,33 @@ def _style(colours: dict[str, str]) -> dict[Any, Any]:
     }
 
 
-def _against_time(report: Report, text: CommonText, colours: dict[str, str]) -> "Figure":
-    figure, axes = _axes("seconds of training, start to end", report.table.unit)
+def _against_time(report: Report, colours: dict[str, str]) -> "Figure":
+    """On the text that training kept aside, which is looked at on the way."""
+    unit = report.table.unit
+    figure, axes = _axes("seconds of training, start to end", f"bits per {unit} of the text kept aside")
     ends = []
     for number, each in enumerate(_by_rank(report)):
-        row = report.table.row(each.label)
-        if row is None or each.seconds is None:
+        if not each.curve:
             continue
-        units = text.sizes.sum() if report.table.unit == "byte" else each.tokens.sum()
-        scale = each.tokens.sum() / units / NATS_PER_BIT  # from nats a token
-        late = max(each.seconds - (each.curve[-1][0] if each.curve else 0.0), 0.0)  # reading, start-up
-        seconds = [second + late for second, _ in each.curve[:-1]] + [each.seconds]
-        bits = [loss * scale for _, loss in each.curve[:-1]] + [row.bits]
+        seconds, *bits = np.array(each.curve).T
+        heights = bits[0 if unit == "byte" else 1]
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS.get(each.architecture, "^")
-        axes.plot(seconds, bits, color=colour, linewidth=1.4, alpha=0.9)
-        axes.plot([each.seconds], [row.bits], marker, color=colour, markersize=7)
-        ends.append((each.label, each.seconds, row.bits, colour))
+        axes.plot(seconds, heights, color=colour, linewidth=1.4, alpha=0.9)
+        axes.plot(seconds[-1:], heights[-1:], marker, color=colour, markersize=7)
+        ends.append((each.label, float(seconds[-1]), float(heights[-1]), colour))
     return _finish(figure, axes, ends, colours)
 
 
-def _against_parameters(report: Report, text: CommonText, colours: dict[str, str]) -> "Figure":
-    figure, axes = _axes("parameters", report.table.unit)
+def _against_parameters(report: Report, colours: dict[str, str]) -> "Figure":
+    figure, axes = _axes("parameters", f"bits per {report.table.unit}, lower is better")
     ends = []
     for number, each in enumerate(_by_rank(report)):
         row = report.table.row(each.label)
         if row is None:
             continue
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS.get(each.architecture, "^")
-        bars = np.array([[row.bits - row.low], [row.high - row.bits]]).clip(min=0)
+        low, high = row.interval or (row.bits, row.bits)
+        bars = np.array([[row.bits - low], [high - row.bits]]).clip(min=0)
         axes.errorbar([row.parameters], [row.bits], yerr=bars, fmt=marker, color=colour, markersize=7, capsize=3)
         ends.append((each.label, float(row.parameters), row.bits, colour))
     return _finish(figure, axes, ends, colours)
@@ -107,11 +104,11 @@ def _by_rank(report: Report) -> list[Any]:
     return sorted((each for each in report.measured if each.label in places), key=lambda each: places[each.label])
 
 
-def _axes(across: str, unit: str) -> tuple["Figure", "Axes"]:
+def _axes(across: str, upwards: str) -> tuple["Figure", "Axes"]:
     from matplotlib.figure import Figure
 
     figure = Figure()
-    axes = figure.add_subplot(xlabel=across, ylabel=f"bits per {unit} (lower is better)")
+    axes = figure.add_subplot(xlabel=across, ylabel=upwards)
     axes.set_xscale("log")
     return figure, axes
 

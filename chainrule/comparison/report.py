@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.comparison.expectations import Expectation
-from chainrule.comparison.measure import CommonText, Measured
+from chainrule.comparison.measure import Measured
 from chainrule.comparison.table import Table, to_csv, to_markdown
 
 
@@ -25,13 +25,16 @@ class Report:
         if not others:
             return f"{best.model} has {best.bits:.4f} bits per {self.table.unit}."
         said = f"{best.model} is best with {best.bits:.4f} bits per {self.table.unit}"
+        if not self.table.can_tell:
+            return f"{said}; {self.table.documents} documents are too few to tell whether that is chance."
         level = [row.model for row in others if not row.is_behind]
         if level:
             return f"{said}, but not significantly better than {', '.join(level)}."
         following = others[0]
+        assert following.behind_interval is not None
+        low, high = following.behind_interval
         return (
-            f"{said}: {following.behind:.4f} below "
-            f"{following.model}, the next (95 % interval {following.behind_low:.4f} to {following.behind_high:.4f})."
+            f"{said}: {following.behind:.4f} below {following.model}, the next (95 % interval {low:.4f} to {high:.4f})."
         )
 
 
@@ -41,7 +44,7 @@ def facts(report: Report) -> dict[str, Any]:
     return found | {"expectations": [asdict(each) | {"verdict": each.verdict} for each in report.expectations]}
 
 
-def write_report(report: Report, text: CommonText, folder: Path) -> None:
+def write_report(report: Report, folder: Path) -> None:
     from chainrule.comparison.page import page
     from chainrule.comparison.plots import draw
 
@@ -50,5 +53,5 @@ def write_report(report: Report, text: CommonText, folder: Path) -> None:
     (folder / "table.json").write_text(json.dumps(facts(report), indent=1, ensure_ascii=False), encoding="utf-8")
     (folder / "table.csv").write_text(to_csv(table), encoding="utf-8")
     (folder / "table.md").write_text(to_markdown(table), encoding="utf-8")
-    plots = draw(report, text, folder)
+    plots = draw(report, folder)
     (folder / "index.html").write_text(page(report, plots), encoding="utf-8")

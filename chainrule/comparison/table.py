@@ -2,8 +2,10 @@
 
 import csv
 import io
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import exp, inf
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -11,23 +13,24 @@ import numpy as np
 from chainrule.comparison.measure import CommonText, Measured
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT
-from chainrule.evaluation.significance import resample
+from chainrule.evaluation.significance import FEWEST, resample
+from chainrule.progress import size
 
 SHOWN_SAMPLE = 80
+Interval = tuple[float, float]  # 95 %
 
 
 @dataclass(frozen=True)
 class Row:
+    """Intervals and chances are None where there are too few documents to tell."""
+
     model: str
     bits: float  # per byte; or per token where a closed vocabulary hides bytes
-    low: float  # 95 % interval, by documents
-    high: float
+    interval: Interval | None
     behind: float  # the best model, in the same bits
-    behind_low: float
-    behind_high: float
-    p_value: float | None  # that it is not behind at all; None: it is the best
-    ties_next: bool  # whether the one after it is not significantly worse
-    perplexity_per_word: float | None
+    behind_interval: Interval | None
+    p_value: float | None  # of being behind by chance; None also of the best
+    perplexity: float | None  # per word; or per token; None: beyond numbers
     parameters: int
     model_bytes: int
     seconds: float | None
@@ -38,7 +41,8 @@ class Row:
 
     @property
     def is_behind(self) -> bool:
-        return self.behind_low > 0
+        """Whether it is significantly worse than the best."""
+        return self.behind_interval is not None and self.behind_interval[0] > 0
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,24 @@ class Table:
     bytes: int
     rows: list[Row]  # best first
     left_out: list[str]  # those that cannot be in it, and why
+    notes: list[str]
+
+    @property
+    def can_tell(self) -> bool:
+        return self.documents >= FEWEST
 
     def to_json(self) -> dict[str, Any]:
-        return {"bits_per": self.unit, "documents": self.documents, "bytes": self.bytes,
-                "models": [asdict(row) for row in self.rows], "left_out": self.left_out}  # fmt: skip
+        models = [asdict(row) for row in self.rows]
+        facts: dict[str, Any] = {"bits_per": self.unit, "documents": self.documents, "bytes": self.bytes}
+        return facts | {"models": models, "left_out": self.left_out, "notes": self.notes}
 
     def row(self, model: str) -> Row | None:
         return next((row for row in self.rows if row.model == model), None)
 
 
-def make_table(measured: list[Measured], text: CommonText) -> Table:
+def make_table(measured: list[Measured], text: CommonText, failed: Sequence[str] = ()) -> Table:
     kept, left_out = _comparable(measured)
+    left_out = [*failed, *left_out]
     if not kept:
         raise UserError(f"nothing can be compared: {'; '.join(left_out)}")
     is_open = all(each.is_lossless for each in kept)
@@ -66,82 +77,103 @@ def make_table(measured: list[Measured], text: CommonText) -> Table:
     values = np.stack([each.nats for each in kept]) / NATS_PER_BIT  # (models, documents)
     order = np.argsort(values.sum(1), kind="stable")
     kept, values = [kept[i] for i in order], values[order]
-    # one document cannot be resampled: then there are no intervals
-    rounds = resample(values, sizes) if len(sizes) > 1 else np.repeat(values.sum(1, keepdims=True) / sizes.sum(), 2, 1)
     means = values.sum(1) / sizes.sum()
-    words = float(text.words.sum())
-    rows = []
-    for place, each in enumerate(kept):
-        behind = rounds[place] - rounds[0]
-        following = rounds[place + 1] - rounds[place] if place + 1 < len(kept) else None
-        low, high = np.quantile(rounds[place], [0.025, 0.975])
-        behind_low, behind_high = np.quantile(behind, [0.025, 0.975])
-        rows.append(
-            Row(
-                model=each.label,
-                bits=float(means[place]),
-                low=float(low),
-                high=float(high),
-                behind=float(means[place] - means[0]),
-                behind_low=float(behind_low),
-                behind_high=float(behind_high),
-                p_value=None if place == 0 else float(min(1.0, 2 * ((behind <= 0).sum() + 1) / (len(behind) + 1))),
-                ties_next=following is not None and bool(np.quantile(following, 0.025) <= 0),
-                perplexity_per_word=_perplexity(float(each.nats.sum()) / words) if is_open else each.perplexity,
-                parameters=each.parameters,
-                model_bytes=each.model_bytes,
-                seconds=each.seconds,
-                training_speed=each.training_speed,
-                generation_speed=each.generation_speed,
-                sample=each.sample,
-                run=each.run,
-            )
+    rounds = resample(values, sizes) if len(sizes) >= FEWEST else None
+    words = text.words.sum() if is_open else kept[0].tokens.sum()
+    rows = [_row(each, place, means, rounds, float(words)) for place, each in enumerate(kept)]
+    return Table("byte" if is_open else "token", len(sizes), text.total_bytes, rows, left_out, _notes(kept, text))
+
+
+def _row(each: Measured, place: int, means: np.ndarray, rounds: np.ndarray | None, words: float) -> Row:
+    behind = None if rounds is None else rounds[place] - rounds[0]
+    nats = float(each.nats.sum()) / words
+    return Row(
+        model=each.label,
+        bits=float(means[place]),
+        interval=None if rounds is None else interval(rounds[place]),
+        behind=float(means[place] - means[0]),
+        behind_interval=None if behind is None else interval(behind),
+        p_value=None if place == 0 or behind is None else chance(behind),
+        perplexity=exp(nats) if nats < 700 else None,
+        parameters=each.parameters,
+        model_bytes=each.model_bytes,
+        seconds=each.seconds,
+        training_speed=each.training_speed,
+        generation_speed=each.generation_speed,
+        sample=each.sample,
+        run=each.run,
+    )
+
+
+def interval(rounds: np.ndarray) -> Interval:
+    low, high = np.quantile(rounds, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def chance(behind: np.ndarray) -> float:
+    """How often a resampled text turns the sign, both sides."""
+    return float(min(1.0, 2 * ((behind <= 0).sum() + 1) / (len(behind) + 1)))
+
+
+def _notes(kept: list[Measured], text: CommonText) -> list[str]:
+    notes = [
+        f"{each.seen:,} of the {len(text.sizes):,} documents were in the training text of {each.label}"
+        for each in kept
+        if each.seen
+    ]
+    if len(text.sizes) < FEWEST:
+        notes.append(
+            f"{len(text.sizes)} documents are too few to tell which differences are real; use --unit line or block"
         )
-    return Table("byte" if is_open else "token", len(sizes), text.total_bytes, rows, left_out)
-
-
-def _perplexity(nats: float) -> float:
-    return exp(nats) if nats < 700 else inf
+    if text.is_thinned:
+        notes.append(f"of a longer text, {text.total_bytes:,} bytes from all over it were measured")
+    return notes
 
 
 def _comparable(measured: list[Measured]) -> tuple[list[Measured], list[str]]:
-    """What does not sum to one, gives some text no probability, or hides text that others show, is left out."""
-    kept, left_out = [], []
-    hides = next((each.tokenizer for each in measured if not each.is_lossless), None)
+    """What does not sum to one, or gives some text no probability, is left out; and of models that hide text and
+    models that show it, or hide it otherwise, all but the most numerous."""
+    fine, left_out = [], []
     for each in measured:
         if not each.is_normalised:
             left_out.append(f"{each.label}: its scores do not sum to one")
         elif not np.isfinite(each.nats).all():
             impossible = int((~np.isfinite(each.nats)).sum())
             left_out.append(f"{each.label}: it takes {impossible:,} of {len(each.nats):,} documents for impossible")
-        elif hides is not None and each.tokenizer != hides:
-            left_out.append(f"{each.label}: its tokens are others than those of a closed vocabulary that is compared")
         else:
-            kept.append(each)
-    return kept, left_out
+            fine.append(each)
+    groups = Counter("" if each.is_lossless else each.tokenizer for each in fine)
+    kind = max(groups, key=lambda group: (groups[group], group == "")) if groups else ""
+    for each in fine:
+        if ("" if each.is_lossless else each.tokenizer) != kind:
+            why = (
+                "a closed vocabulary hides text that the others show"
+                if kind == ""
+                else "it shows text that others hide"
+            )
+            left_out.append(f"{each.label}: {why}, so they cannot be compared")
+    return [each for each in fine if ("" if each.is_lossless else each.tokenizer) == kind], left_out
 
 
 COLUMNS = ("model", "bits per {unit}", "95 % interval", "behind the best", "parameters", "training",
-           "perplexity per word", "size", "tokens/s in training", "tokens/s writing")  # fmt: skip
+           "perplexity per {word}", "size", "tokens/s in training", "tokens/s writing")  # fmt: skip
 
 
 def columns(table: Table) -> list[str]:
-    return [name.format(unit=table.unit) for name in COLUMNS]
+    return [name.format(unit=table.unit, word="word" if table.unit == "byte" else "token") for name in COLUMNS]
 
 
 def cells(row: Row) -> list[str]:
     """A row as people read it."""
-    from chainrule.progress import size
-
-    behind = "best" if row.p_value is None else f"+{row.behind:.4f}{'' if row.is_behind else ' (not significant)'}"
+    doubt = "" if row.is_behind or row.behind_interval is None else " (not significant)"
     return [
         row.model,
         f"{row.bits:.4f}",
-        f"{row.low:.4f} to {row.high:.4f}",
-        behind,
+        "" if row.interval is None else f"{row.interval[0]:.4f} to {row.interval[1]:.4f}",
+        "best" if row.behind == 0 and row.p_value is None else f"+{row.behind:.4f}{doubt}",
         f"{row.parameters:,}",
         "" if row.seconds is None else f"{row.seconds:,.1f} s",
-        "" if row.perplexity_per_word is None else f"{row.perplexity_per_word:,.1f}",
+        "" if row.perplexity is None else f"{row.perplexity:,.1f}",
         size(row.model_bytes),
         "" if row.training_speed is None else f"{row.training_speed:,.0f}",
         f"{row.generation_speed:,.0f}",
@@ -154,12 +186,27 @@ def to_markdown(table: Table) -> str:
     lines += [f"| {' | '.join(cells(row))} |" for row in table.rows]
     lines += [""] + [f"- {row.model}: “{row.sample[:SHOWN_SAMPLE].replace('|', '/')}”" for row in table.rows]
     lines += [f"- Left out: {each}." for each in table.left_out]
+    lines += [f"- Note: {each}." for each in table.notes]
     return "\n".join(lines) + "\n"
 
 
 def to_csv(table: Table) -> str:
     file = io.StringIO()
-    writer = csv.DictWriter(file, list(asdict(table.rows[0])), lineterminator="\n")
+    rows = [_flat(row) for row in table.rows]
+    writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in table.rows)
+    writer.writerows(rows)
     return file.getvalue()
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """Intervals as two columns."""
+    flat: dict[str, Any] = {}
+    for name, value in asdict(row).items():
+        if name.endswith("interval"):
+            low, high = value or (None, None)
+            prefix = name.removesuffix("interval")
+            flat |= {f"{prefix}low": low, f"{prefix}high": high}
+        else:
+            flat[name] = value
+    return flat

@@ -7,7 +7,8 @@ import numpy as np
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT, Scores
 
-ROUNDS_AT_ONCE = 100
+DRAWN_AT_ONCE = 1 << 22  # documents
+FEWEST = 10  # documents that can tell whether a difference is real
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ def resample(bits: np.ndarray, sizes: np.ndarray, rounds: int = 2000, seed: int 
     bits (models, documents), sizes (documents); every round is the same text for all models.
     """
     generator = np.random.default_rng(seed)
-    found = []
-    for done in range(0, rounds, ROUNDS_AT_ONCE):
-        picks = generator.integers(0, len(sizes), (min(ROUNDS_AT_ONCE, rounds - done), len(sizes)))
+    found, at_once = [], max(1, min(100, DRAWN_AT_ONCE // len(sizes)))
+    for done in range(0, rounds, at_once):
+        picks = generator.integers(0, len(sizes), (min(at_once, rounds - done), len(sizes)))
         times = np.stack([np.bincount(row, minlength=len(sizes)) for row in picks])  # each document was drawn
         found.append(bits @ times.T / (times @ sizes))
     return np.concatenate(found, 1)

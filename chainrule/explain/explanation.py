@@ -1,6 +1,6 @@
 """One prediction explained: what any model can say of it, and what its own kind can say beyond that."""
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from chainrule.explain.importance import Importance, weigh
 from chainrule.explain.ladder import Ladder, climb_down, matched
 from chainrule.explain.places import Evidence, find_evidence
 from chainrule.generation import Sampling
-from chainrule.generation.decoder import Decoder
+from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models import infinigram, mix, ngram
+from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import LanguageModel, log_softmax
 from chainrule.text.base import Tokenizer
 
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 
     Inside = Ladder | mixture.Inside | gates.Inside | positions.Inside | transformer.Inside | None
 
-MOST_READ = 2048  # tokens of a text, for models that would read any number
+MOST_READ = 1024  # tokens of a text, whatever the model could
+AT_ONCE = 64  # tokens whose logits are held at one time
 FACES, SIGHTINGS = 12, 10
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why `token` after `text`. Lists of figures are about tokens[1:]: the first is the <eos> that begins a text."""
+    """Why `token` after `text`. Lists of figures are about tokens[1:]: before the first, the <eos> that begins a text,
+    or the first word of a text too long, nothing was read."""
 
     model: str  # the kind
     text: str
@@ -82,22 +85,26 @@ def explain(
     kind: str = "",
 ) -> Explanation:
     """Why `token`, or else the likeliest, comes after `text`. `shards` are the training text, where it is kept."""
-    ids, notes = _read(model, tokenizer, text)
-    logits = Decoder(model, ids).logits[0]
-    chances = np.exp(log_softmax(logits))
-    chosen = int(chances.argmax()) if token is None else _find(tokenizer, token, chances, notes)
+    prompt, notes = _read(model, tokenizer, text)
+    ids = prompt.ids
+    surprise, logits = _surprise(model, ids)
+    possible = logits if prompt.allowed is None else np.where(prompt.allowed, logits, -np.inf)
+    if not model.is_normalised:
+        notes.append(
+            "its scores do not sum to one: the die is made of them, surprise and ladder are of the scores themselves"
+        )
+    chosen = int(possible.argmax()) if token is None else _find(tokenizer, token, logits, notes)
     seen = np.zeros(len(logits), bool)
     seen[ids] = True
-    surprise = np.abs(model.score(ids.astype(np.uint32)).astype(np.float64)) / NATS_PER_BIT  # never -0.0
     inside, evidence = _look_inside(model, ids, chosen, tokenizer, shards)
     return Explanation(
         model=kind or type(model).__module__.rpartition(".")[2],
         text=text,
         tokens=[tokenizer.token_text(int(id)) for id in ids],
         token=tokenizer.token_text(chosen),
-        probability=float(chances[chosen]),
-        surprise=surprise.tolist(),
-        die=make_die(logits, tokenizer, sampling or Sampling(), seen, faces),
+        probability=float(np.exp(log_softmax(logits)[chosen])),
+        surprise=surprise,
+        die=make_die(possible, tokenizer, sampling or Sampling(), seen, faces),
         importance=weigh(model, ids, chosen),
         inside=inside,
         evidence=evidence,
@@ -106,32 +113,52 @@ def explain(
     )
 
 
-def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[np.ndarray, list[str]]:
-    """The tokens that the model reads: those of the text after an <eos>, or the last of them."""
+def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[Prompt, list[str]]:
+    """What the model reads, as `sample` would have it: a space at the end may be taken back for the next token."""
+    prompt = read_prompt(model, tokenizer, text, truncate=True)
+    count = len(tokenizer.encode(text))
     notes = []
-    if text.endswith(" ") and not tokenizer.joins_with_spaces:
-        text = text.rstrip(" ")
-        notes.append("the space at the end was left off: it belongs to the token that comes next")
-    ids = np.concatenate([[tokenizer.eos], tokenizer.encode(text)]).astype(np.int64)
-    reads = min(getattr(model, "context_length", None) or MOST_READ, MOST_READ)
-    if len(ids) > reads:
-        notes.append(f"the text has {len(ids) - 1:,} tokens, of which the last {reads:,} were read")
-        ids = ids[-reads:]
-    return ids, notes
+    if prompt.allowed is not None:
+        notes.append(
+            "the space at the end is taken for the beginning of the next token: the die has only faces that begin with "
+            "one, and all other figures are of the text without it"
+        )
+    if len(prompt.ids) > MOST_READ:
+        prompt = replace(prompt, ids=prompt.ids[-MOST_READ:])
+    if count > len(prompt.ids):
+        notes.append(f"the text has {count:,} tokens, of which the last {len(prompt.ids):,} were read")
+    if tokenizer.unknown is not None and (unknown := int((prompt.ids == tokenizer.unknown).sum())):
+        notes.append(f"{unknown:,} words of the text are not in the vocabulary; they are read as <unk>")
+    return prompt, notes
 
 
-def _find(tokenizer: Tokenizer, token: str, chances: np.ndarray, notes: list[str]) -> int:
+def _surprise(model: LanguageModel, ids: np.ndarray) -> tuple[list[float], np.ndarray]:
+    """Bits of every token after the first, and the logits (vocabulary) of what comes after the last."""
+    bits: list[float] = []
+    state = model.start(1)
+    for begin in range(0, len(ids), AT_ONCE):
+        logits, state = step(model, ids[None, begin : begin + AT_ONCE], state)
+        found = to_numpy(logits)[0]
+        following = ids[begin + 1 : begin + AT_ONCE + 1]
+        scored = found if not model.is_normalised else log_softmax(found)
+        bits += np.abs(scored[np.arange(len(following)), following] / NATS_PER_BIT).tolist()
+    return bits, found[-1]
+
+
+def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]) -> int:
     """The id that a text stands for, with or without a space in front, whichever is likelier."""
     if token == tokenizer.token_text(tokenizer.eos):
         return tokenizer.eos
     spelled = [ids for each in (token, f" {token}") if token and len(ids := tokenizer.encode(each))]
     if not spelled:
-        raise UserError("--token is empty; give the token whose probability is to be explained")
+        raise UserError(f"--token {token!r} holds no token; give the one whose probability is to be explained")
     fewest = min(map(len, spelled))
-    ids = max((ids for ids in spelled if len(ids) == fewest), key=lambda ids: chances[ids[0]])
+    ids = max((ids for ids in spelled if len(ids) == fewest), key=lambda ids: logits[ids[0]])
     if fewest > 1:
         first = tokenizer.token_text(int(ids[0]))
         notes.append(f"'{token}' is {fewest} tokens; the first of them, {first!r}, is explained")
+    if int(ids[0]) == tokenizer.unknown:
+        notes.append(f"'{token}' is not in the vocabulary; <unk> is explained in its place")
     return int(ids[0])
 
 
@@ -142,8 +169,9 @@ def _look_inside(
         evidence = _evidence(shards, tokenizer, matched(model, ids), token)
         return climb_down(model, ids, token, tokenizer), evidence
     if isinstance(model, infinigram.Model):
-        length, _ = model.evidence(ids)
-        return None, _evidence(shards, tokenizer, ids[len(ids) - length :].tolist(), token)
+        read = ids[-model.config.context_length :]
+        length, _ = model.evidence(read)
+        return None, _evidence(shards, tokenizer, read[len(read) - length :].tolist(), token)
     if isinstance(model, mix.Model):
         return mixture.look_inside(model, ids, token), None
     if not hasattr(model, "parameters"):
@@ -160,4 +188,7 @@ def _look_inside(
 
 
 def _evidence(shards: TokenShards | None, tokenizer: Tokenizer, context: list[int], token: int) -> Evidence | None:
-    return None if shards is None else find_evidence(shards, tokenizer, context, token, SIGHTINGS)
+    """None where the text is not kept, or there is no context: that stands everywhere."""
+    if shards is None or not context:
+        return None
+    return find_evidence(shards, tokenizer, context, token, SIGHTINGS)

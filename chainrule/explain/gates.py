@@ -4,7 +4,7 @@ How long a token lasts is the size of ∂ log p(next token) / ∂ (vector of a t
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,6 +28,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Inside:
+    kind: ClassVar = "gates"
     layers: list[Layer]
     influence: list[float]  # of each token read, the latest last; its gradient's norm
     half_within: int  # tokens back within which half of all influence lies

@@ -1,11 +1,12 @@
 """Which tokens of the text mattered for a prediction, asked in two ways.
 
 Left out: log p(token) less log p(token) had the text gone on without one of its tokens; for any model.
-Gradient: ∂ log p(token)/∂x · (x - x̄), what a small step from an average vector x̄ to the token's own adds; for
-models that learn by gradient. Above zero, a token spoke for the prediction; below, against it.
+Gradient: what the way from an average vector to the token's own adds to log p(token), see gradient.py; for models that
+learn by gradient. Above zero, a token spoke for the prediction; below, against it.
 """
 
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import LanguageModel, log_softmax, select_rows
 
 MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
+LOGITS_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -50,12 +52,17 @@ def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float |
     else:
         rest = np.arange(first, len(ids))
         rows = np.array([np.delete(rest, left_out) for left_out in range(reach)])
-        copies = select_rows(state, np.zeros(reach, np.int64))
-        without = _log_probability(step(model, ids[rows], copies)[0], token)
+        at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * model.vocabulary_size))
+        found = []
+        for group in np.split(rows, range(at_once, reach, at_once)):
+            copies = select_rows(state, np.zeros(len(group), np.int64))
+            found.append(_log_probability(step(model, ids[group], copies)[0], token))
+        without = np.concatenate(found)
     beyond = None if model.memory is None else 0.0  # what a model cannot see does not matter to it
     far = [beyond if reach == model.memory else None] * (first - 1)
     with np.errstate(invalid="ignore"):
-        return [*far, *(whole - without).tolist()]
+        near = (whole - without).tolist()
+    return [*far, *(None if isnan(each) else each for each in near)]  # impossible with it and without
 
 
 def _log_probability(logits: Any, token: int) -> np.ndarray:

@@ -7,7 +7,7 @@ those that have not.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
+    kind: ClassVar = "ladder"
     smoothing: str
     rungs: list[Rung]  # the longest context first
     probability: float  # the sum of their contributions
@@ -65,7 +66,7 @@ def climb_down(model: ngram.Model, ids: np.ndarray, token: int, tokenizer: Token
         numbers = _numbers(model, words, node if is_context else -1, token)
         shown = [tokenizer.token_text(int(word)) for word in words]
         rungs.append(Rung(order, shown, own, leftover, weight, weight * own, **numbers))
-        weight *= leftover
+        weight = 0.0 if is_found else weight * leftover
     if not is_backing_off:
         own = 1 / model.vocabulary_size
         rungs.append(Rung(0, [], own, 0.0, weight, weight * own))

@@ -1,10 +1,13 @@
 """Inside a mix: what each part says, how much it is listened to in this context, and what that adds up to."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from chainrule.models import mix
+
+AT_ONCE = 64  # tokens read in one step
 
 
 @dataclass(frozen=True)
@@ -17,13 +20,17 @@ class Share:
 
 @dataclass(frozen=True)
 class Inside:
+    kind: ClassVar = "mixture"
     shares: list[Share]
     probability: float  # the sum of their contributions
     by: str  # what the weights go by
 
 
 def look_inside(model: mix.Model, ids: np.ndarray, token: int) -> Inside:
-    found, weights, _ = model.ask(ids[None], model.start(1))
+    state = model.start(1)
+    for begin in range(0, len(ids) - 1, AT_ONCE):  # all but the last
+        _, state = model.step(ids[None, begin : min(begin + AT_ONCE, len(ids) - 1)], state)
+    found, weights, _ = model.ask(ids[None, -1:], state)
     chances = [float(np.exp(each[0, -1, token])) for each in found]
     shares = [
         Share(name, float(w), p, float(w) * p) for name, w, p in zip(model.names, weights[0, -1], chances, strict=True)

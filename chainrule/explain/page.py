@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from chainrule.explain.explanation import Explanation
-from chainrule.explain.ladder import Ladder
 from chainrule.progress import visible
 
 FOR, AGAINST = (20, 130, 205), (222, 105, 15)
-SHOWN_TOKENS, LENS_TOKENS = 40, 12  # the latest, where each has a column
+SHOWN_TOKENS = 40  # the latest, where each has a column
 STYLE = """
 .chainrule { --ink: #1f2328; --faint: #59636e; --line: #d9dee3; --paper: #ffffff; --bar: rgb(0 114 178 / .75);
   color: var(--ink); background: var(--paper); font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; }
@@ -102,8 +101,8 @@ def _die(explanation: Explanation) -> str:
 
 
 def _surprise(explanation: Explanation) -> str:
-    finite = [bits for bits in explanation.surprise if np.isfinite(bits)]
-    mean = f"{np.mean(finite):.2f} bits a token on average" if finite else "nothing was read yet"
+    bits = explanation.surprise
+    mean = f"{np.mean(bits):.2f} bits a token on average" if bits else "nothing was read yet"
     values = [min(bits / 16, 1.0) for bits in explanation.surprise]
     titles = [f"{bits:.2f} bits" for bits in explanation.surprise]
     tokens = _tinted(explanation, values, titles, AGAINST)
@@ -143,16 +142,12 @@ def _tinted(
 
 
 def _inside(explanation: Explanation) -> list[str]:
-    inside: Any = explanation.inside
-    if isinstance(inside, Ladder):
-        return [_ladder(inside)]
-    kind = type(inside).__module__.rpartition(".")[2]
-    shows = {"mixture": _mixture, "transformer": _transformer, "gates": _gates, "positions": _positions}
-    show = shows.get(kind)
-    return [show(explanation, inside)] if show else []
+    shows = {"ladder": _ladder, "mixture": _mixture, "transformer": _transformer, "gates": _gates,
+             "positions": _positions}  # fmt: skip
+    return [] if explanation.inside is None else [shows[explanation.inside.kind](explanation, explanation.inside)]
 
 
-def _ladder(ladder: Ladder) -> str:
+def _ladder(explanation: Explanation, ladder: Any) -> str:
     rows = []
     for rung in ladder.rungs:
         context = " ".join(_token(each) for each in rung.context) or ("(nothing)" if rung.order else "(any token)")
@@ -237,21 +232,23 @@ def _contributions(inside: Any) -> str:
         )
     more = len(inside.contributions) - len(rows)
     rest = f" The {more} smallest are not shown." if more > 0 else ""
+    is_capped = abs(inside.logit - inside.capped_logit) > 1e-3
+    capped = f" The model caps it at {inside.capped_logit:.3f}." if is_capped else ""
     return (
-        f"<h2>Who made the logit</h2><p>The logit, {inside.logit:.3f}, is the sum of what each part added.{rest}</p>"
-        f"<table>{''.join(rows)}</table>"
+        f"<h2>Who made the logit</h2><p>The logit, {inside.logit:.3f}, is the sum of what each part added."
+        f"{capped}{rest}</p><table>{''.join(rows)}</table>"
     )
 
 
 def _lens(explanation: Explanation, inside: Any) -> str:
     rows = []
-    first = max(len(explanation.tokens) - LENS_TOKENS, 0)
+    first = len(explanation.tokens) - len(inside.lens[0])
     header = "".join(f"<th>{_token(token)}</th>" for token in explanation.tokens[first:])
     for depth, guesses in enumerate(inside.lens):
         cells = "".join(
             f"<td style='background:rgb(20 130 205 / {guess.probability * 0.6:.3f})' "
             f"title='{guess.probability:.3f}; what came: {guess.probability_of_token:.3f}'>{_token(guess.token)}</td>"
-            for guess in guesses[first:]
+            for guess in guesses
         )
         rows.append(f"<tr><td class='left'>{'embedding' if depth == 0 else f'layer {depth}'}</td>{cells}</tr>")
     return (

@@ -31,7 +31,7 @@ class Evidence:
 
 
 def find_evidence(shards: TokenShards, tokenizer: Tokenizer, context: list[int], token: int, most: int) -> Evidence:
-    count = 0
+    count, times = 0, 0
     followed: list[tuple[int, int]] = []  # (shard, position)
     others: list[tuple[int, int]] = []
     for shard in range(len(shards)):
@@ -39,11 +39,13 @@ def find_evidence(shards: TokenShards, tokenizer: Tokenizer, context: list[int],
         places = occurrences(stream, context)
         goes_on = stream[places + len(context)] == token
         count += len(places)
-        followed += [(shard, place) for place in places[goes_on].tolist()]
+        times += int(goes_on.sum())
+        followed += [(shard, place) for place in places[goes_on][:most].tolist()]
         others += [(shard, place) for place in places[:most].tolist()]
     length = len(context) + bool(followed)
     shown = [_sighting(shards, tokenizer, shard, place, length) for shard, place in (followed or others)[:most]]
-    return Evidence(tokenizer.decode(context), count, len(followed), shown)
+    text = tokenizer.decode(context) if context[0] != tokenizer.eos else f"<eos>{tokenizer.decode(context)}"
+    return Evidence(text, count, times, shown)
 
 
 def occurrences(stream: np.ndarray, words: list[int]) -> np.ndarray:

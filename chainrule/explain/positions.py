@@ -6,7 +6,7 @@ Shrikumar et al. 2017), so that shares and constants add up to the logit exactly
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +19,8 @@ from chainrule.models import attention, bow, mlp
 @dataclass(frozen=True)
 class Inside:
     """One entry for each token read, 0 for those out of reach."""
+
+    kind: ClassVar = "positions"
 
     weights: list[list[float]]  # of each head: attention's; of a bag one over their number; of an MLP none
     contributions: list[float] | None  # to the token's logit; with `constant` they add up to it

@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from chainrule.explain.explanation import Explanation
-from chainrule.explain.ladder import Ladder
 from chainrule.progress import visible
 
 SHOWN_TOKENS = 12  # of those that mattered most
@@ -35,10 +34,10 @@ def _bar(share: float) -> str:
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
     """With `left` columns of text in front, and figures after them."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table = Table(title=Text(title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):
         is_text = number < left or not name
-        table.add_column(name, justify="left" if is_text else "right", header_style="dim", no_wrap=not is_text)
+        table.add_column(Text(name), justify="left" if is_text else "right", header_style="dim", no_wrap=not is_text)
     return table
 
 
@@ -84,17 +83,13 @@ def _tokens(explanation: Explanation) -> Iterator[Any]:
 
 
 def _inside(explanation: Explanation) -> Iterator[Any]:
-    inside: Any = explanation.inside
-    if isinstance(inside, Ladder):
-        yield from _ladder(inside)
-        return
-    kind = type(inside).__module__.rpartition(".")[2]
-    shows = {"mixture": _mixture, "transformer": _transformer, "gates": _gates, "positions": _positions}
-    if kind in shows:
-        yield from shows[kind](explanation, inside)
+    shows = {"ladder": _ladder, "mixture": _mixture, "transformer": _transformer, "gates": _gates,
+             "positions": _positions}  # fmt: skip
+    if explanation.inside is not None:
+        yield from shows[explanation.inside.kind](explanation, explanation.inside)
 
 
-def _ladder(ladder: Ladder) -> Iterator[Any]:
+def _ladder(explanation: Explanation, ladder: Any) -> Iterator[Any]:
     names = ("order", "context", "seen", "counted as", "discount", "own part", "weight", "contribution")
     table = _table(f"the back-off ladder ({ladder.smoothing})", *names, left=2)
     for rung in ladder.rungs:
@@ -144,7 +139,8 @@ def _mixture(explanation: Explanation, inside: Any) -> Iterator[Any]:
 
 
 def _transformer(explanation: Explanation, inside: Any) -> Iterator[Any]:
-    table = _table(f"who made the logit, {inside.logit:.3f}", "part", "adds", "")
+    capped = f" (capped: {inside.capped_logit:.3f})" if abs(inside.logit - inside.capped_logit) > 1e-3 else ""
+    table = _table(f"who made the logit, {inside.logit:.3f}{capped}", "part", "adds", "")
     ordered = sorted(inside.contributions, key=lambda each: -abs(each.logit))
     top = abs(ordered[0].logit) or 1.0
     for each in ordered[:SHOWN_TOKENS]:

@@ -8,7 +8,7 @@ the biases (Elhage et al. 2021). "Lens": the stream after each layer, read by th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,8 @@ from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.norm import RMSNorm
 from chainrule.text.base import Tokenizer
 
+LENS_TOKENS = 12
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -31,7 +33,7 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Guess:
-    """What the stream at one depth says of what comes after one position."""
+    """What the stream at one depth says of what comes after one of the latest positions."""
 
     token: str
     probability: float
@@ -40,8 +42,9 @@ class Guess:
 
 @dataclass(frozen=True)
 class Inside:
+    kind: ClassVar = "transformer"
     attention: np.ndarray  # (layers, heads, time, time): softmax weights of every query over what it can see
-    lens: list[list[Guess]]  # by depth, 0 the embeddings; then by position
+    lens: list[list[Guess]]  # by depth, 0 the embeddings; then by position, the latest LENS_TOKENS
     contributions: list[Contribution]  # they add up to the logit, before a cap on it
     logit: float
     capped_logit: float
@@ -149,13 +152,13 @@ def _linear(norm: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def _lens(model: Any, calls: dict[nn.Module, Call], targets: np.ndarray, tokenizer: Tokenizer) -> list[list[Guess]]:
-    """Every depth, at every position: its likeliest next token, and how likely the one that came is to it."""
+    """Every depth, at the latest positions: its likeliest next token, and how likely the one that came is to it."""
     depths = [calls[block].arguments[0][0] for block in model.blocks] + [calls[model.blocks[-1]].output[0][0]]
     found = []
     for x in depths:
-        chances = model.output(model.norm(x)).softmax(-1)  # (time, vocabulary)
+        chances = model.output(model.norm(x[-LENS_TOKENS:])).softmax(-1)  # (time, vocabulary)
         best, likeliest = chances.max(-1)
-        came = chances[torch.arange(len(x)), torch.from_numpy(np.asarray(targets, np.int64))]
+        came = chances[torch.arange(len(chances)), torch.from_numpy(np.asarray(targets[-LENS_TOKENS:], np.int64))]
         names = [tokenizer.token_text(id) for id in likeliest.tolist()]
         found.append([Guess(*each) for each in zip(names, best.tolist(), came.tolist(), strict=True)])
     return found

@@ -39,15 +39,15 @@ def mix(request: Request) -> Run:
     _check(request)
     first = request.runs[0]
     fitted_on, tested_on = _text_to_fit_on(request), _corpus(first, request.test) if request.test else None
-    model = Model(request.config, [run.model for run in request.runs], [str(run.path) for run in request.runs])
-    text = read_text(model, first.tokenizer, fitted_on.batches())
-    if request.cache:
-        model, text = add_cache(model, text)
-    model = fit(model, text)
-    validation = measure_gain(model, text)
-    test = measure_gain(model, read_text(model, first.tokenizer, tested_on.batches())) if tested_on else None
-    metrics = {"seconds": round(time.time() - request.started_at, 3), "validation": validation, "test": test}
-    with new_run(path, request.overwrite) as folder:
+    with new_run(path, request.overwrite) as folder:  # from here on nobody else makes it
+        model = Model(request.config, [run.model for run in request.runs], [str(run.path) for run in request.runs])
+        text = read_text(model, first.tokenizer, fitted_on.batches())
+        if request.cache:
+            model, text = add_cache(model, text)
+        model = fit(model, text)
+        validation = measure_gain(model, text)
+        test = measure_gain(model, read_text(model, first.tokenizer, tested_on.batches())) if tested_on else None
+        metrics = {"seconds": round(time.time() - request.started_at, 3), "validation": validation, "test": test}
         data, notes = _describe_data(request), _notes(fitted_on, tested_on)
         write_run(folder, path.name, "mix", model, first.tokenizer, data, notes, metrics, request.started_at)
     return Run(path)
@@ -67,7 +67,7 @@ def _check(request: Request) -> None:
 
 
 def _text_to_fit_on(request: Request) -> Any:
-    """The text named for it, or the one that all runs kept aside, which none of them has learned from."""
+    """The text named for it, or the one that all runs kept aside and none has read in training."""
     if request.on:
         return _corpus(request.runs[0], request.on)
     kept = [run.config["data"].get("text", {}).get("validation", {}) for run in request.runs]
@@ -101,5 +101,5 @@ def _describe_data(request: Request) -> dict[str, Any]:
 
 
 def _notes(fitted_on: Any, tested_on: Corpus | None) -> list[str]:
-    flattery = "the weights were fitted on the text that this quality is of, which flatters the mix a little"
+    flattery = "the weights were fitted on the validation text, so its figures flatter the mix a little"
     return [*fitted_on.notes, *(tested_on.notes if tested_on else []), flattery]

@@ -23,3 +23,13 @@ def chainrule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return int(exit.value.code or 0), out, err
 
     return call
+
+
+LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
+
+
+@pytest.fixture
+def cows(tmp_path: Path) -> Path:
+    path = tmp_path / "cows.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path

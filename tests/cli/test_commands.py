@@ -15,13 +15,6 @@ Result = tuple[int, str, str]
 
 
 @pytest.fixture
-def cows(tmp_path: Path) -> Path:
-    path = tmp_path / "cows.txt"
-    path.write_text("\n".join(LINES) + "\n")
-    return path
-
-
-@pytest.fixture
 def run(chainrule: Callable[..., Result], cows: Path) -> str:
     code, _, _ = chainrule("train", cows, "--order", 3)
     assert code == 0

@@ -12,13 +12,6 @@ Command = Callable[..., Result]
 
 
 @pytest.fixture
-def cows(tmp_path: Path) -> Path:
-    path = tmp_path / "cows.txt"
-    path.write_text("\n".join(LINES) + "\n")
-    return path
-
-
-@pytest.fixture
 def run(chainrule: Command, cows: Path) -> str:
     assert chainrule("train", cows, "--order", 3)[0] == 0
     return "runs/cows"
@@ -63,7 +56,7 @@ def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
     [
         (("explain", "runs/none", "text"), "run 'runs/none' not found"),
         (("explain", "runs/cows", "the", "--faces", "0"), "--faces must be from 1 to 1000, got 0"),
-        (("explain", "runs/cows", "the", "--token", ""), "--token is empty"),
+        (("explain", "runs/cows", "the", "--token", ""), "holds no token"),
         (("explain", "runs/cows", "the", "--temperature", "-1"), "temperature"),
         (("explain", "runs/cows", "the", "--html", "absent/page.html"), "cannot write 'absent/page.html'"),
         (("compare",), "nothing to measure on"),

@@ -12,10 +12,8 @@ import pytest
 
 import chainrule as package
 from chainrule.evaluation.score import stream_of
-from tests.cli.test_commands import chainrule, cows
 from tests.evaluation.toys import as_lines
 
-__all__ = ["chainrule", "cows"]  # fixtures
 TEST = [
     f"on day {i} the old cow eats {'hay' if i % 5 else 'grass'} and {'hay' if i % 7 else 'corn'}" for i in range(60)
 ]
@@ -49,7 +47,7 @@ def test_a_mix_prints_every_part_its_weight_and_what_it_gains(chainrule, runs, t
     assert re.search(r"perplexity \S+% below that of runs/\S+, the best part, on the test text \(60 documents", out)
     assert "significant" in out
     assert lines[-1] == "runs/mixed"
-    assert "fitted on the text that this quality is of" in err
+    assert "fitted on the validation text" in err
     assert "next: chainrule sample runs/mixed" in err
 
 

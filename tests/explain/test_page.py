@@ -85,7 +85,7 @@ def test_the_terminal_shows_the_figures(run: TrainedRun):
         console.print(section)
     text = console.export_text()
     assert f"{found.probability:.6g}" in text
-    assert f"{found.die.faces[1].probability:.4f}" in text
+    assert f"{found.die.faces[-1].probability:.4f}" in text
     assert f"{found.surprise[-1]:.2f} bits" in text
 
 
@@ -96,10 +96,41 @@ def test_nothing_read_is_explained_too(run: TrainedRun):
     assert "nothing was read yet" in found.html()
 
 
-def test_a_space_at_the_end_is_said_to_be_left_off(run: TrainedRun):
+def test_a_space_at_the_end_is_read_where_it_is_a_token_of_its_own(run: TrainedRun):
     found = run.explain("cows ")
-    assert found.tokens[1:] == list("cows")
-    assert found.notes == ["the space at the end was left off: it belongs to the token that comes next"]
+    assert found.tokens[1:] == list("cows ")
+    assert found.notes == []
+
+
+def test_a_space_at_the_end_begins_the_next_token_where_tokens_begin_with_one(tmp_path: Path):
+    (tmp_path / "t.txt").write_text("the cow eats hay , the cow sleeps\n" * 30)
+    run = chainrule.train("t.txt", tokenizer="words", min_count=1, unit="line", validation_fraction=0.0, order=3)
+    found = run.explain("the cow ")
+    assert found.tokens == ["<eos>", "the", " cow"]
+    assert all(face.token.startswith(" ") for face in found.die.faces)
+    assert sum(face.probability for face in found.die.faces) + found.die.others_probability == pytest.approx(1.0)
+    assert found.probability == pytest.approx(run.explain("the cow", token=found.token).probability)
+    assert found.notes[0].startswith("the space at the end is taken for the beginning of the next token")
+
+
+def test_words_that_look_like_markup_are_only_words(tmp_path: Path):
+    (tmp_path / "t.txt").write_text("a [/b] [i] c\n" * 30)
+    run = chainrule.train("t.txt", tokenizer="words", closed_vocabulary=True, min_count=1, unit="line", order=2,
+                          validation_fraction=0.0)  # fmt: skip
+    console = Console(width=160, record=True, file=io.StringIO())
+    for section in sections(run.explain("a", token="[/b]")):
+        console.print(section)
+    assert "what mattered for '[/b]'" in console.export_text()
+    assert run.explain("zzz a", token="qqq").notes == [
+        "1 words of the text are not in the vocabulary; they are read as <unk>",
+        "'qqq' is not in the vocabulary; <unk> is explained in its place",
+    ]
+
+
+def test_scores_that_do_not_sum_to_one_are_said_to_be_scores(tmp_path: Path):
+    (tmp_path / "t.txt").write_text("a b c a b d\n" * 30)
+    run = chainrule.train("t.txt", tokenizer="bytes", unit="line", order=3, smoothing="stupid-backoff")
+    assert run.explain("a b").notes[0].startswith("its scores do not sum to one")
 
 
 def test_a_token_of_several_is_explained_by_its_first(run: TrainedRun):
