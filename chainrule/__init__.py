@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from chainrule.api import compare as compare
     from chainrule.api import load as load
     from chainrule.api import mix as mix
     from chainrule.api import resume as resume
     from chainrule.api import train as train
 
-__all__ = ["__version__", "load", "mix", "resume", "train"]
+__all__ = ["__version__", "compare", "load", "mix", "resume", "train"]
 
 
 def __dir__() -> list[str]:
@@ -18,7 +19,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:  # these functions bring in everything else: only when asked for
-    if name in ("load", "mix", "resume", "train"):
+    if name in __all__:
         from chainrule import api
 
         return getattr(api, name)

@@ -8,8 +8,13 @@ run.evaluate("other.txt")
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from chainrule.comparison.compare import Comparison
+from chainrule.comparison.compare import compare as compare_request
+from chainrule.comparison.compare import default_path as comparison_path
+from chainrule.comparison.entrants import read_entrants
+from chainrule.comparison.report import Report
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
@@ -29,6 +34,7 @@ from chainrule.training.prepare import Tokenization
 from chainrule.training.train import DEFAULT_CORPUS, Request
 from chainrule.training.train import train as train_request
 
+G = TypeVar("G")
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -91,23 +97,48 @@ def train(
     **settings: Any,
 ) -> TrainedRun:
     """Train on text; any other setting of `chainrule train` goes by its name: minutes=5, order=3, tokenizer="bpe"."""
-    groups: list[Any] = [Reading(), Splitting(), Tokenization()]
-    for i, group in enumerate(groups):
-        own = {name: settings.pop(name) for name in fields(type(group)) if name in settings}
-        groups[i] = override(group, own, "train")
+    reading, splitting, tokenization = _take_groups(settings, "train")
     request = Request(
         inputs=tuple(_names(inputs)),
         validation=tuple(_names(validation)),
         model=model,
         size=size,
         settings=settings,
-        reading=groups[0],
-        splitting=groups[1],
-        tokenization=groups[2],
+        reading=reading,
+        splitting=splitting,
+        tokenization=tokenization,
         path=Path(path) if path else None,
         overwrite=overwrite,
     )
     return TrainedRun(train_request(request).path)
+
+
+def compare(
+    inputs: Inputs = (),
+    *,
+    models: Sequence[str] = (),
+    minutes: float = 1.0,
+    test: Inputs = (),
+    validation: Inputs = (),
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    **settings: Any,
+) -> Report:
+    """Every kind of model, or those named as for `chainrule compare`, on one text; the report is also in `path`."""
+    reading, splitting, tokenization = _take_groups(settings, "compare")
+    if settings:
+        raise UserError(f"unknown setting '{next(iter(settings))}' in compare; settings of a model go with its name")
+    asked = Comparison(
+        inputs=tuple(_names(inputs)),
+        entrants=tuple(read_entrants(models)),
+        minutes=minutes,
+        test=tuple(_names(test)),
+        validation=tuple(_names(validation)),
+        reading=reading,
+        splitting=splitting,
+        tokenization=tokenization,
+    )
+    return compare_request(asked, Path(path) if path else comparison_path(asked.inputs), overwrite)
 
 
 def mix(
@@ -138,6 +169,16 @@ def resume(path: str | os.PathLike[str]) -> TrainedRun:
     from chainrule.training.neural import resume as resume_training
 
     return TrainedRun(resume_training(Path(path), {}).path)
+
+
+def _take_groups(settings: dict[str, Any], where: str) -> tuple[Reading, Splitting, Tokenization]:
+    """How text is read, split and cut into tokens, taken out of the settings by their names."""
+
+    def take(group: G) -> G:
+        own = {name: settings.pop(name) for name in fields(type(group)) if name in settings}
+        return override(group, own, where)
+
+    return take(Reading()), take(Splitting()), take(Tokenization())
 
 
 def _names(inputs: Inputs) -> list[str]:

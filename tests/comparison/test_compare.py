@@ -68,6 +68,13 @@ def test_the_table_has_what_evaluate_says_of_every_run(report: tuple[Report, Pat
     assert made.table.rows[0].p_value is None and made.table.rows[0].behind == 0
 
 
+def test_python_has_the_same(report: tuple[Report, Path], text: Path, tmp_path: Path):
+    made = chainrule.compare(text, models=["ngram:order=2"], tokenizer="characters", path=tmp_path / "c")
+    assert made.table.rows[0].bits == report[0].table.row("ngram-2").bits  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="unknown setting 'order' in compare"):
+        chainrule.compare(text, order=3)
+
+
 def test_the_report_is_written_in_every_form(report: tuple[Report, Path]):
     made, path = report
     folder = path / "report"
