@@ -57,7 +57,8 @@ def describe(title: str, name: str, report: Path, found: dict[str, Any]) -> Sect
     others = [each for each in found["expectations"] if each["verdict"] != "so it is"]
     as_expected = len(found["expectations"]) - len(others)
     text = [
-        f"{found['verdict']} {found['minutes']:g} minutes for each model that learns by gradient; "
+        f"{found['verdict']} {found['minutes']:g} minute{'s' * (found['minutes'] != 1)} for each model that learns by "
+        "gradient; "
         f"{found['documents']:,} documents, {found['bytes']:,} bytes to measure on. {as_expected} of "
         f"{len(found['expectations'])} expectations came true{':' if others else '.'}",
         "",

@@ -35,7 +35,7 @@ def page(report: Report, plots: dict[str, dict[str, bytes]]) -> str:
     sections = [
         f"<h1>{escape(report.verdict)}</h1>",
         f"<p class='faint'>{escape(of)}; {table.documents:,} documents, {table.bytes:,} bytes to measure on; "
-        f"{report.minutes:g} minutes for each model that learns by gradient.</p>",
+        f"{report.minutes:g} minute{'s' * (report.minutes != 1)} for each model that learns by gradient.</p>",
         _table(report),
         *[_plot(name, pictures) for name, pictures in plots.items()],
         _expectations(report),

@@ -135,7 +135,7 @@ def _finish(
 
 
 def spread(heights: np.ndarray, gap: float) -> np.ndarray:
-    """Heights as near to these as can be that are `gap` apart and in the same order, by moving neighbours equally."""
+    """Heights from 0 up, `gap` apart and in the same order, as near to these as can be: neighbours move equally."""
     order = np.argsort(heights, kind="stable")
     # With y_i = h_i - i gap the order is all that is asked of y: isotonic regression, by pooling neighbours.
     blocks: list[list[float]] = []  # mean, size
@@ -147,5 +147,5 @@ def spread(heights: np.ndarray, gap: float) -> np.ndarray:
             blocks.append([(before * count + mean * size) / (count + size), count + size])
     pooled = np.concatenate([np.full(int(size), mean) for mean, size in blocks])
     found = np.empty(len(heights))
-    found[order] = pooled + gap * np.arange(len(heights))
+    found[order] = np.maximum(pooled, 0.0) + gap * np.arange(len(heights))
     return found

@@ -271,8 +271,9 @@ def test_a_run_that_is_called_like_a_model_does_not_take_its_place(text: Path):
 def test_names_in_the_margin_are_spread_as_little_as_can_be():
     found = spread(np.array([0.5, 0.5, 0.1]), 0.1)
     assert found == pytest.approx([0.45, 0.55, 0.1])
-    found = spread(np.array([0.0, 0.05, 0.1, 0.9]), 0.1)
-    assert found == pytest.approx([-0.05, 0.05, 0.15, 0.9])
+    found = spread(np.array([0.2, 0.25, 0.3, 0.9]), 0.1)
+    assert found == pytest.approx([0.15, 0.25, 0.35, 0.9])
+    assert spread(np.array([0.0, 0.01]), 0.1) == pytest.approx([0.0, 0.1]), "never below the axis"
 
 
 def test_a_table_in_words(report: tuple[Report, Path]):
