@@ -49,6 +49,7 @@ def main() -> None:
 
 def describe(title: str, name: str, report: Path, found: dict[str, Any]) -> Section:
     """The table of a report, its plot, and of what was expected that which did not come."""
+    found["inputs"] = [Path(each).name for each in found["inputs"]]
     pictures = DOCS / "comparisons"
     pictures.mkdir(exist_ok=True)
     shutil.copyfile(report / "time.svg", pictures / f"{name}-time.svg")

@@ -24,8 +24,7 @@ from chainrule.data.documents import Documents
 from chainrule.data.split import Splitting
 from chainrule.errors import Stopped, UserError
 from chainrule.evaluation.score import NATS_PER_BIT
-from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
-from chainrule.training.job import describe_files
+from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
 from chainrule.training.prepare import TextSource, Tokenization, choose_tokenizer
 from chainrule.training.recipe import BUDGETS
 from chainrule.training.train import Request, default_name, train

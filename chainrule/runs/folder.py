@@ -141,3 +141,13 @@ def _not_found(path: Path) -> str:
 def hash_file(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def describe_files(paths: list[str]) -> list[dict[str, Any]]:
+    """What a later training is compared with; pipes and built-in texts have no file."""
+    files = [Path(path) for path in paths]
+    return [
+        {"path": str(file.resolve()), "bytes": file.stat().st_size, "sha256": hash_file(file)}
+        for file in files
+        if file.is_file()
+    ]

@@ -119,13 +119,3 @@ def hash_tokens(folder: Path) -> dict[str, str]:
     """{'tokens/train-00000.bin': sha256, ...} of what training reads in its folder."""
     read = [folder / "tokenizer.json", folder / "tokens" / "index.json", *sorted((folder / "tokens").glob("*.bin"))]
     return {path.relative_to(folder).as_posix(): hash_file(path) for path in read if path.is_file()}
-
-
-def describe_files(paths: list[str]) -> list[dict[str, Any]]:
-    """What a later training is compared with; pipes and built-in texts have no file."""
-    files = [Path(path) for path in paths]
-    return [
-        {"path": str(file.resolve()), "bytes": file.stat().st_size, "sha256": hash_file(file)}
-        for file in files
-        if file.is_file()
-    ]

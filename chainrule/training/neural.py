@@ -10,7 +10,7 @@ from chainrule.config import override
 from chainrule.data.shards import TokenShards
 from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
 from chainrule.evaluation.stream import evaluate_shards
-from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
+from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
 from chainrule.runs.making import new_run
 from chainrule.runs.write import write_run
 from chainrule.text.base import Tokenizer
@@ -19,7 +19,7 @@ from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
 from chainrule.training.engine import check_engine
 from chainrule.training.expectation import expect
-from chainrule.training.job import Job, describe_files, hash_tokens
+from chainrule.training.job import Job, hash_tokens
 from chainrule.training.learn import learn
 from chainrule.training.memory import keep_freed_memory
 from chainrule.training.precision import check_precision

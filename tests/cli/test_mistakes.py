@@ -158,9 +158,11 @@ def test_interrupting_leaves_nothing_and_exits_with_130(tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "chainrule", "train", "pipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(2)
+    writer = os.open(tmp_path / "pipe", os.O_WRONLY)  # waits until it is read from
+    time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
+    os.close(writer)
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not Path("runs").exists() or os.listdir("runs") == []

@@ -7,7 +7,8 @@ import pytest
 
 from chainrule.errors import UserError
 from chainrule.models.gru import SIZES
-from chainrule.training.job import Job, describe_files, hash_tokens
+from chainrule.runs.folder import describe_files
+from chainrule.training.job import Job, hash_tokens
 from chainrule.training.recipe import Recipe
 
 
