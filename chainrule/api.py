@@ -68,7 +68,7 @@ class TrainedRun(Run):
         """Why `token`, or else the likeliest, comes after the text; settings as in `chainrule explain`."""
         settings = override(Sampling(), sampling, "explain")
         shards = self.shards() if (self.path / "tokens").is_dir() else None
-        return explain(self.model, self.tokenizer, text, token, settings, shards, faces, self.architecture)
+        return explain(self.model, self.tokenizer, text, token, settings, shards, faces)
 
     def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
         """Perplexity, bits per byte and the counts behind them, of any text."""

@@ -48,6 +48,12 @@ def visible(text: str) -> str:
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def visible_token(token: str) -> str:
+    """One token by itself: its line ends and tabs as signs, and spaces too where it is nothing else."""
+    shown = visible(token).replace("\n", "⏎").replace("\t", "⇥")
+    return shown if shown.strip() else shown.replace(" ", "␣")
+
+
 def size(count: float) -> str:
     """1234567 -> '1.2 MB'."""
     for unit in ("bytes", "kB", "MB", "GB"):

@@ -43,6 +43,8 @@ def command(
     draw = {".svg": to_svg, ".dot": to_dot, ".json": _to_json}.get(file.suffix)
     if draw is None:
         raise UserError(f"--output must end in .svg, .dot or .json, got '{file}'")
+    if growth and growth.suffix not in (".png", ".svg"):
+        raise UserError(f"--growth must end in .png or .svg, got '{growth}'")
     for each in filter(None, (file, growth)):
         if each.exists() and not overwrite:
             raise UserError(f"'{each}' exists already; choose another name, or pass --overwrite")
@@ -103,19 +105,18 @@ def _to_json(nodes: Any) -> str:
 
 
 def _plot(counts: dict[str, dict[str, int]], file: Path) -> None:
-    import matplotlib
+    import numpy as np
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from chainrule.training.plots import BLUE, ORANGE, draw_line, make_axes, name_lines, styled, to_png, to_svg
 
-    figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
-    for name, found in counts.items():
-        axes.plot([int(each) for each in found], list(found.values()), marker="o", label=name)
-    axes.set(xlabel="words", ylabel="nodes on the tape", title="How a computation graph grows")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    _write(file, lambda: figure.savefig(file, dpi=150))
-    plt.close(figure)
+    with styled():
+        figure, axes = make_axes("Nodes on the tape", "words")
+        for (name, found), colour in zip(counts.items(), (BLUE, ORANGE), strict=True):
+            words, nodes = np.array(list(map(int, found))), np.array(list(found.values()))
+            draw_line(axes, words, nodes, name, color=colour, marker="o")
+        name_lines(axes)
+        picture = (to_svg if file.suffix == ".svg" else to_png)(figure)
+    _write(file, lambda: file.write_bytes(picture))
 
 
 def _write(file: Path, write: Callable[[], Any]) -> None:

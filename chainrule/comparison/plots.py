@@ -4,20 +4,19 @@ Every line is named at its end, in the margin, so that no legend has to be looke
 apart by colour-blind eyes, and families have markers of their own.
 """
 
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.comparison.report import Report
-from chainrule.training.plots import STYLE, mark_decades
+from chainrule.training.plots import FAINT, GRID, INK, PAPER, mark_decades, styled, to_png, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LIGHT = {"ink": "#24292f", "faint": "#6e7781", "grid": "#e6e8eb", "paper": "#ffffff"}
+LIGHT = {"ink": INK, "faint": FAINT, "grid": GRID, "paper": PAPER}
 DARK = {"ink": "#e6edf3", "faint": "#9aa4af", "grid": "#30363d", "paper": "#0d1117"}
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#a6761d")
 MARKERS = {"ngram": "s", "infinigram": "s", "mlp": "D", "bow": "D", "attention": "D", "transformer": "o"}
@@ -27,25 +26,16 @@ GAP = 0.045  # between two names, as a share of the height
 
 def draw(report: Report, folder: Path) -> dict[str, dict[str, bytes]]:
     """{title: {'light': SVG, 'dark': SVG}}; also as files: time.svg, time.png, parameters.svg, parameters.png."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
     found: dict[str, dict[str, bytes]] = {}
     for title, name, plot in ((TIME, "time", _against_time), (PARAMETERS, "parameters", _against_parameters)):
         found[title] = {}
         for kind, colours in (("light", LIGHT), ("dark", DARK)):
-            with matplotlib.rc_context():
-                matplotlib.rcdefaults()
-                matplotlib.rcParams.update(STYLE | _style(colours))
+            with styled(_style(colours)):
                 figure = plot(report, colours)
-                file = io.BytesIO()
-                FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": "Chainrule"})
-                found[title][kind] = file.getvalue()
+                found[title][kind] = to_svg(figure)
                 if kind == "light":
-                    (folder / f"{name}.svg").write_bytes(file.getvalue())
-                    FigureCanvasAgg(figure)
-                    figure.savefig(folder / f"{name}.png", dpi=150)
+                    (folder / f"{name}.png").write_bytes(to_png(figure))
+        (folder / f"{name}.svg").write_bytes(found[title]["light"])
     return found
 
 

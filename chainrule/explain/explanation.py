@@ -17,7 +17,7 @@ from chainrule.generation import Sampling
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models import infinigram, mix, ngram
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import LanguageModel, log_softmax
+from chainrule.models.base import LanguageModel, architecture_of, learns, log_softmax
 from chainrule.text.base import Tokenizer
 
 if TYPE_CHECKING:
@@ -82,7 +82,6 @@ def explain(
     sampling: Sampling | None = None,
     shards: TokenShards | None = None,
     faces: int = FACES,
-    kind: str = "",
 ) -> Explanation:
     """Why `token`, or else the likeliest, comes after `text`. `shards` are the training text, where it is kept."""
     prompt, notes = _read(model, tokenizer, text)
@@ -98,7 +97,7 @@ def explain(
     seen[ids] = True
     inside, evidence = _look_inside(model, ids, chosen, tokenizer, shards)
     return Explanation(
-        model=kind or type(model).__module__.rpartition(".")[2],
+        model=architecture_of(model),
         text=text,
         tokens=[tokenizer.token_text(int(id)) for id in ids],
         token=tokenizer.token_text(chosen),
@@ -174,7 +173,7 @@ def _look_inside(
         return None, _evidence(shards, tokenizer, read[len(read) - length :].tolist(), token)
     if isinstance(model, mix.Model):
         return mixture.look_inside(model, ids, token), None
-    if not hasattr(model, "parameters"):
+    if not learns(model):
         return None, None
     from chainrule.explain import gates, positions, transformer
     from chainrule.models import transformer as transformer_model

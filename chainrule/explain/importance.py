@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.generation.decoder import AT_ONCE
+from chainrule.generation.decoder import Decoder
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import LanguageModel, log_softmax, select_rows
+from chainrule.models.base import LanguageModel, learns, log_softmax, select_rows
 
 MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
 LOGITS_AT_ONCE = 1 << 24
@@ -30,11 +30,11 @@ class Importance:
 def weigh(model: LanguageModel, ids: np.ndarray, token: int) -> Importance:
     """The importance of ids[1:], what was read after the <eos> that begins a text, for `token` coming next."""
     gradient = None
-    if hasattr(model, "parameters"):  # it learns by gradient
+    if learns(model):
         from chainrule.explain.gradient import gradient_times_input
 
         gradient = gradient_times_input(model, ids, token)[1:].tolist()
-    return Importance([None, *leave_out(model, ids, token)][1:], gradient)
+    return Importance(leave_out(model, ids, token), gradient)
 
 
 def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float | None]:
@@ -43,19 +43,17 @@ def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float |
     if reach == 0:
         return [None] * (len(ids) - 1)
     first = len(ids) - reach
-    state = model.start(1)
-    for begin in range(0, first, AT_ONCE):
-        logits, state = step(model, ids[None, begin : min(begin + AT_ONCE, first)], state)
-    whole = float(_log_probability(step(model, ids[None, first:], state)[0], token)[0])
+    before = Decoder(model, ids[:first])
+    whole = float(_log_probability(step(model, ids[None, first:], before.state)[0], token)[0])
     if reach == 1:
-        without = _log_probability(logits, token)
+        without = log_softmax(before.logits)[:, token]
     else:
         rest = np.arange(first, len(ids))
         rows = np.array([np.delete(rest, left_out) for left_out in range(reach)])
         at_once = max(1, LOGITS_AT_ONCE // (rows.shape[1] * model.vocabulary_size))
         found = []
         for group in np.split(rows, range(at_once, reach, at_once)):
-            copies = select_rows(state, np.zeros(len(group), np.int64))
+            copies = select_rows(before.state, np.zeros(len(group), np.int64))
             found.append(_log_probability(step(model, ids[group], copies)[0], token))
         without = np.concatenate(found)
     beyond = None if model.memory is None else 0.0  # what a model cannot see does not matter to it

@@ -53,17 +53,16 @@ def climb_down(model: ngram.Model, ids: np.ndarray, token: int, tokenizer: Token
     rungs, weight, is_found = [], 1.0, False
     for order in range(len(context) + 1, 0, -1):
         words = context[len(context) - (order - 1) :]
-        node = model.trie.find(words)
-        is_context = 0 <= node < len(model.trie.first_child) - 1
-        leftover = float(np.exp(model.estimates.backoff[node])) if is_context else 1.0
-        if not is_context or is_found:
+        node = _context_node(model, words)
+        leftover = 1.0 if node is None else float(np.exp(np.float64(model.estimates.backoff[node])))
+        if node is None or is_found:
             own = 0.0
         elif is_backing_off:
             is_found = model.trie.find([*words, token]) >= 0
             own = below[order] if is_found else 0.0
         else:
             own = below[order] - leftover * below[order - 1]
-        numbers = _numbers(model, words, node if is_context else -1, token)
+        numbers = _numbers(model, words, node, token)
         shown = [tokenizer.token_text(int(word)) for word in words]
         rungs.append(Rung(order, shown, own, leftover, weight, weight * own, **numbers))
         weight = 0.0 if is_found else weight * leftover
@@ -76,7 +75,7 @@ def climb_down(model: ngram.Model, ids: np.ndarray, token: int, tokenizer: Token
 def matched(model: ngram.Model, ids: np.ndarray) -> list[int]:
     """The longest end of the text that the model knows as a context."""
     context = _context(model, ids)
-    while context and not 0 <= model.trie.find(context) < len(model.trie.first_child) - 1:
+    while context and _context_node(model, context) is None:
         context = context[1:]
     return context
 
@@ -94,22 +93,28 @@ def _probabilities(model: ngram.Model, context: list[int], token: int) -> list[f
     found = [1 / model.vocabulary_size]
     for order in range(1, len(context) + 2):
         words = context[len(context) - (order - 1) :]
-        node, child = model.trie.find(words), model.trie.find([*words, token])
+        node, child = _context_node(model, words), model.trie.find([*words, token])
         if child >= 0:
             found.append(float(np.exp(np.float64(model.estimates.log_probability[child]))))
-        elif 0 <= node < len(model.trie.first_child) - 1:
+        elif node is not None:
             found.append(found[-1] * float(np.exp(np.float64(model.estimates.backoff[node]))))
         else:
             found.append(found[-1])
     return found
 
 
-def _numbers(model: ngram.Model, words: list[int], node: int, token: int) -> dict[str, Any]:
+def _context_node(model: ngram.Model, words: list[int]) -> int | None:
+    """Where the trie has these words as a context, if it does."""
+    node = model.trie.find(words)
+    return node if 0 <= node < len(model.trie.first_child) - 1 else None
+
+
+def _numbers(model: ngram.Model, words: list[int], node: int | None, token: int) -> dict[str, Any]:
     """What is known of the token after these words, by name."""
     trie, smoothing = model.trie, model.config.smoothing
     if smoothing == ngram.IMPORTED or not trie.count[ROOT]:
         return {}
-    if node < 0:
+    if node is None:
         return {"count": 0, "total": 0}
     order = len(words) + 1
     low, high = int(trie.first_child[node]), int(trie.first_child[node + 1])

@@ -5,9 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from chainrule.generation.decoder import Decoder
 from chainrule.models import mix
-
-AT_ONCE = 64  # tokens read in one step
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,7 @@ class Inside:
 
 
 def look_inside(model: mix.Model, ids: np.ndarray, token: int) -> Inside:
-    state = model.start(1)
-    for begin in range(0, len(ids) - 1, AT_ONCE):  # all but the last
-        _, state = model.step(ids[None, begin : min(begin + AT_ONCE, len(ids) - 1)], state)
+    state = Decoder(model, ids[:-1]).state if len(ids) > 1 else model.start(1)
     found, weights, _ = model.ask(ids[None, -1:], state)
     chances = [float(np.exp(each[0, -1, token])) for each in found]
     shares = [

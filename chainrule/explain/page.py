@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.explain.explanation import Explanation
-from chainrule.progress import visible
+from chainrule.progress import visible, visible_token
 
 FOR, AGAINST = (20, 130, 205), (222, 105, 15)
 SHOWN_TOKENS = 40  # the latest, where each has a column
@@ -71,9 +71,7 @@ def fragment(explanation: Explanation) -> str:
 
 
 def _token(text: str) -> str:
-    """A token in a table: its spaces and newlines to be seen."""
-    shown = visible(text).replace("\n", "⏎").replace("\t", "⇥")
-    return f"<span class='token'>{escape(shown.replace(' ', '␣') if not shown.strip() else shown)}</span>"
+    return f"<span class='token'>{escape(visible_token(text))}</span>"
 
 
 def _heading(explanation: Explanation) -> str:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from chainrule.explain.explanation import Explanation
 from chainrule.progress import visible
+from chainrule.progress import visible_token as show
 
 SHOWN_TOKENS = 12  # of those that mattered most
 BAR = 24
@@ -19,11 +20,6 @@ def sections(explanation: Explanation) -> Iterator[Any]:
     yield from _tokens(explanation)
     yield from _inside(explanation)
     yield from _evidence(explanation)
-
-
-def show(token: str) -> str:
-    shown = visible(token).replace("\n", "⏎").replace("\t", "⇥")
-    return shown.replace(" ", "␣") if not shown.strip() else shown
 
 
 def _bar(share: float) -> str:

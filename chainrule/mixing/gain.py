@@ -9,7 +9,8 @@ import numpy as np
 from chainrule.evaluation.score import NATS_PER_BIT, Scores
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.mixing.text import Text
-from chainrule.models.mix import Model, architecture_of
+from chainrule.models.base import architecture_of
+from chainrule.models.mix import Model
 
 
 def measure_gain(model: Model, text: Text) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from chainrule.mixing.fit import add_cache, fit
 from chainrule.mixing.gain import measure_gain
 from chainrule.mixing.text import read_text
 from chainrule.mixing.tokens import check_same_tokens
-from chainrule.models.mix import Config, Model, learns
+from chainrule.models.base import learns
+from chainrule.models.mix import Config, Model
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.write import write_run

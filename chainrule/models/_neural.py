@@ -20,7 +20,17 @@ from chainrule.arrays import load_arrays, save_arrays
 from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
-from chainrule.models.base import IGNORE, SCORED_AT_ONCE, Array, Batch, LanguageModel, Loss, State, check_ids
+from chainrule.models.base import (
+    IGNORE,
+    SCORED_AT_ONCE,
+    Array,
+    Batch,
+    LanguageModel,
+    Loss,
+    State,
+    architecture_of,
+    check_ids,
+)
 
 LARGE_VOCABULARY = 1024
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits (..., vocabulary) and targets (...), one number for each
@@ -156,8 +166,7 @@ class NeuralModel(nn.Module, LanguageModel):
     def save(self, path: Path) -> None:
         arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
         facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
-        architecture = type(self).__module__.rpartition(".")[2]
-        save_arrays(path, arrays, {"architecture": architecture, "model": json.dumps(facts)})
+        save_arrays(path, arrays, {"architecture": architecture_of(self), "model": json.dumps(facts)})
 
     @classmethod
     def load(cls, path: Path) -> Self:

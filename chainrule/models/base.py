@@ -106,6 +106,16 @@ def cross_entropy(logits: Array, targets: Array) -> Loss:
     return Loss(-picked.sum(), int(asked.sum()))
 
 
+def learns(model: Any) -> bool:
+    """Whether it learns by gradient, told without torch."""
+    return hasattr(model, "parameters")
+
+
+def architecture_of(model: Any) -> str:
+    """The name of its file: 'ngram', 'lstm'."""
+    return type(model).__module__.rpartition(".")[2]
+
+
 class LanguageModel:
     """Base of every architecture: give it `start` and `step`, and it has a loss and scores text."""
 

@@ -19,7 +19,15 @@ from chainrule.checks import require_choice, require_number
 from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import SCORED_AT_ONCE, LanguageModel, State, check_ids, log_softmax
+from chainrule.models.base import (
+    SCORED_AT_ONCE,
+    LanguageModel,
+    State,
+    architecture_of,
+    check_ids,
+    learns,
+    log_softmax,
+)
 
 BY = ("all", "order", "entropy")
 
@@ -32,11 +40,6 @@ class Config:
     def __post_init__(self) -> None:
         require_choice("by", self.by, BY)
         require_number("dynamic", self.dynamic, 0)
-
-
-def learns(model: LanguageModel) -> bool:
-    """Whether it learns by gradient, told without torch."""
-    return hasattr(model, "parameters")
 
 
 class Model(LanguageModel):
@@ -184,10 +187,6 @@ class Model(LanguageModel):
 
 def _folder_of_parts(path: Path) -> Path:
     return path.with_suffix(".parts")
-
-
-def architecture_of(model: LanguageModel) -> str:
-    return type(model).__module__.rpartition(".")[2]
 
 
 def _describe_part(name: str, part: LanguageModel) -> str:

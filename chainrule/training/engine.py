@@ -13,7 +13,7 @@ from torch import Tensor
 from chainrule.checks import require_choice
 from chainrule.errors import UserError
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, Loss, State
+from chainrule.models.base import IGNORE, Batch, Loss, State, architecture_of
 from chainrule.tape.models import MODELS
 from chainrule.tape.tape import Tape
 from chainrule.training.nest import flatten, unflatten
@@ -56,8 +56,7 @@ class _Known(torch.autograd.Function):
 class _OnTape:
     def __init__(self, model: NeuralModel):
         self._model = model
-        architecture = type(model).__module__.rpartition(".")[2]
-        self._twin = MODELS[architecture](model.config, {})
+        self._twin = MODELS[architecture_of(model)](model.config, {})
 
     def __call__(self, batch: Batch, state: State | None, candidates: Any = None) -> tuple[Loss, State | None]:
         tensors = dict(self._model.named_parameters())

@@ -3,7 +3,9 @@
 The same figures give the same bytes, whatever the user's own settings of matplotlib.
 """
 
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlepad": 34,
     "figure.facecolor": PAPER,  # dark viewers show it on white, not ink on black
     "figure.figsize": (8, 4.2),
+    "figure.dpi": 150,  # of a PNG
     "figure.subplot.left": 0.08,
     "figure.subplot.right": 0.97,
     "figure.subplot.top": 0.8,
@@ -55,18 +58,42 @@ STYLE: dict[Any, Any] = {
 def write_plots(folder: Path, draw: Callable[[], Mapping[str, "Figure"]]) -> list[str]:
     """What `draw` gives, as name.svg each, into `folder`, which is made; what could not be drawn, as notes."""
     try:
-        import matplotlib
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        import matplotlib  # noqa: F401
     except ImportError:
         return ["no plots were drawn: matplotlib is not installed (pip install matplotlib)"]
 
     folder.mkdir(parents=True, exist_ok=True)
+    with styled():
+        for name, figure in draw().items():
+            (folder / f"{name}.svg").write_bytes(to_svg(figure))
+    return []
+
+
+@contextmanager
+def styled(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """with styled(): figures are made, and turned into pictures, in our style and no other."""
+    import matplotlib
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever the user's own settings
-        matplotlib.rcParams.update(STYLE)
-        for name, figure in draw().items():
-            FigureCanvasSVG(figure).print_svg(folder / f"{name}.svg", metadata={"Date": None, "Creator": "Chainrule"})
-    return []
+        matplotlib.rcParams.update(STYLE | dict(changes or {}))
+        yield
+
+
+def to_svg(figure: "Figure") -> bytes:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    file = io.BytesIO()
+    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None, "Creator": "Chainrule"})
+    return file.getvalue()
+
+
+def to_png(figure: "Figure") -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    file = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(file)
+    return file.getvalue()
 
 
 def make_axes(title: str, across: str) -> tuple["Figure", "Axes"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from chainrule.cli.main import main
+from tests.cli.cows import LINES
 
 Result = tuple[int, str, str]
 
@@ -23,9 +24,6 @@ def chainrule(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return int(exit.value.code or 0), out, err
 
     return call
-
-
-LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
 
 
 @pytest.fixture

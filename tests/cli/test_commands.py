@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
+from tests.cli.cows import LINES
+
 Result = tuple[int, str, str]
 
 

@@ -1,4 +1,4 @@
-"""`chainrule explain` and `chainrule compare`: what is printed, what is written, and what is refused."""
+"""`chainrule explain`: what is printed, what is written, and what is refused."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-LINES = [f"on day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}" for i in range(200)]
+from tests.cli.cows import LINES
+
 Result = tuple[int, str, str]
 Command = Callable[..., Result]
 
@@ -59,13 +60,6 @@ def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
         (("explain", "runs/cows", "the", "--token", ""), "holds no token"),
         (("explain", "runs/cows", "the", "--temperature", "-1"), "temperature"),
         (("explain", "runs/cows", "the", "--html", "absent/page.html"), "cannot write 'absent/page.html'"),
-        (("compare",), "nothing to measure on"),
-        (("compare", "-"), "save it as a file"),
-        (("compare", "cows.txt", "--minutes", "0"), "minutes must be above zero"),
-        (("compare", "cows.txt", "--models", "lsmt"), "did you mean 'lstm'"),
-        (("compare", "absent.txt", "--models", "ngram"), "absent.txt"),
-        (("compare", "--test", "cows.txt", "--models", "ngram"), "ngram must be trained first"),
-        (("compare", "cows.txt", "--models", "ngram", "--as", "runs/cows"), "is not a comparison"),
     ],
 )
 def test_mistakes_get_one_sentence(chainrule: Command, run: str, arguments: tuple[str, ...], words: str):
@@ -73,16 +67,3 @@ def test_mistakes_get_one_sentence(chainrule: Command, run: str, arguments: tupl
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
-    assert not Path("runs/cows-comparison").exists()
-
-
-def test_compare_prints_a_table_and_makes_a_report(chainrule: Command, cows: Path):
-    code, out, err = chainrule("compare", cows, "--models", "ngram:order=1 ngram:order=2")
-    assert code == 0
-    assert "ngram-2" in out and "is best with" in out
-    assert "1 of 2: ngram-1" in err and "report: runs/cows-comparison/report/index.html" in err
-    code, again, _ = chainrule("compare", cows, "--models", "ngram:order=1 ngram:order=2", "--json")
-    found = json.loads(again)
-    assert [model["model"] for model in found["models"]] == ["ngram-2", "ngram-1"]
-    assert found["models"][0]["bits"] < found["models"][1]["bits"]
-    assert f"{found['models'][0]['bits']:.4f}" in out
