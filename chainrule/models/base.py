@@ -4,6 +4,7 @@ A state is a nest (dict, list or tuple) of batch-first arrays: NumPy's for model
 for models that learn by gradient. Everything else, from loss to beam search, rests on these two methods.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -59,6 +60,29 @@ S = TypeVar("S")
 def select_rows(state: S, rows: Array) -> S:
     """The state of a batch made of these rows of the old one; rows may repeat (beam search) or be left out."""
     return change_arrays(state, lambda array: array[rows])
+
+
+def add_rows(state: S, others: S) -> S:
+    """The state of a batch with these rows after its own. Both are given away: either may be changed in place."""
+    if isinstance(state, dict):
+        return {name: add_rows(part, others[name]) for name, part in state.items()}  # type: ignore[index, return-value]
+    if isinstance(state, tuple | list):
+        return type(state)(map(add_rows, state, others))  # type: ignore[call-arg, arg-type, return-value]
+    if state is None or hasattr(state, "add_rows"):
+        return state if state is None else state.add_rows(others)  # type: ignore[attr-defined]
+    join = np.concatenate if isinstance(state, np.ndarray) else sys.modules["torch"].cat
+    return join((state, others))  # type: ignore[no-any-return]
+
+
+def remove_row(state: S, row: int, count: int) -> S:
+    """The state of a batch of `count` rows without this one: the last row takes its place. It may change in place."""
+    kept = np.arange(count - 1)
+    kept[row:][:1] = count - 1
+
+    def without(array: Array) -> Array:
+        return array.remove_row(row) if hasattr(array, "remove_row") else array[kept]
+
+    return change_arrays(state, without)
 
 
 def change_arrays(state: S, change: Callable[[Array], Array]) -> S:
