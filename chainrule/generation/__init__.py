@@ -1,8 +1,10 @@
 """Text out of any model that can `start` and `step`: sampling, beam search, and scoring a given text."""
 
+from chainrule.generation.batch import Token
 from chainrule.generation.beam import Beam, beam_search
-from chainrule.generation.sample import Generation, Sampling, Token, sample, stream
+from chainrule.generation.sample import Generation, sample, stream
 from chainrule.generation.score import log_probabilities
+from chainrule.generation.settings import Sampling
 
 __all__ = [
     "Beam",

@@ -1,5 +1,6 @@
 """A batch of texts that grow one token at a time, and the model state that has read them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,15 +10,25 @@ from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import State, Steps, select_rows
 
 AT_ONCE = 512  # tokens of a prompt read in one step
+HEEDED_AT_ONCE = 64  # where the logits of all of them are wanted
+Heed = Callable[[np.ndarray], None]  # gets logits (time, vocabulary) of a prompt, piece by piece
 
 
 class Decoder:
     """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length).
 
-    Of the first token, only the `allowed` ones are possible, unless the model excludes them all.
+    Of the first token, only the `allowed` ones are possible, unless the model excludes them all. `heed` is told what
+    the model expected at every position of the prompt.
     """
 
-    def __init__(self, model: Steps, ids: np.ndarray, condition: Any = None, allowed: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        model: Steps,
+        ids: np.ndarray,
+        condition: Any = None,
+        allowed: np.ndarray | None = None,
+        heed: Heed | None = None,
+    ) -> None:
         self.model = model
         self.condition = condition
         self.context_length: int | None = getattr(model, "context_length", None)
@@ -25,7 +36,7 @@ class Decoder:
         self.length = len(ids)
         self.state: State = None
         self.logits = np.empty(0)
-        self._restart(len(ids))
+        self._restart(len(ids), heed)
         if allowed is not None and (self.logits[:, allowed] > -np.inf).any():
             self.logits = np.where(allowed, self.logits, -np.inf)
 
@@ -52,19 +63,22 @@ class Decoder:
         else:
             self._read(ids[:, None])
 
-    def _restart(self, count: int) -> None:
+    def _restart(self, count: int, heed: Heed | None = None) -> None:
         """A fresh state that has read the last `count` tokens."""
         self.state = self.model.start(len(self._tokens), self.condition)
         self._read_count = 0
         memory = getattr(self.model, "memory", None)
         last = self.history[:, -count:]
-        last = last if memory is None else last[:, -memory:]
-        for start in range(0, last.shape[1], AT_ONCE):  # a step has logits for all it reads, and a prompt may be long
-            self._read(last[:, start : start + AT_ONCE])
+        last = last if memory is None or heed else last[:, -memory:]
+        at_once = HEEDED_AT_ONCE if heed else AT_ONCE
+        for start in range(0, last.shape[1], at_once):  # a step has logits for all it reads, and a prompt may be long
+            self._read(last[:, start : start + at_once], heed)
 
-    def _read(self, ids: np.ndarray) -> None:
+    def _read(self, ids: np.ndarray, heed: Heed | None = None) -> None:
         logits, self.state = step(self.model, ids, self.state)
         self._read_count += ids.shape[1]
+        if heed:
+            heed(to_numpy(logits[0]))
         self.logits = to_numpy(logits[:, -1])
         # The largest of a row is NaN if any is.
         if not (self.logits.max(-1) < np.inf).all():

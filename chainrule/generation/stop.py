@@ -6,6 +6,8 @@ class StopStrings:
 
     def __init__(self, strings: tuple[str, ...]) -> None:
         self.strings = strings
+        self.longest = max(map(len, strings), default=0)
+        self.beginnings = {string[:length] for string in strings for length in range(1, len(string))}
         self.held = ""
         self.found = False
 
@@ -32,10 +34,5 @@ class StopStrings:
 
     def _uncertain(self) -> int:
         """The length of the longest end of the text that begins a stop string."""
-        lengths = (
-            length
-            for string in self.strings
-            for length in range(min(len(string) - 1, len(self.held)), 0, -1)
-            if self.held.endswith(string[:length])
-        )
-        return max(lengths, default=0)
+        longest = min(self.longest - 1, len(self.held))
+        return next((length for length in range(longest, 0, -1) if self.held[-length:] in self.beginnings), 0)

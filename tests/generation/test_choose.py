@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.generation.choose import choose, draw, probabilities, roll
-from chainrule.generation.sample import Sampling
+from chainrule.generation.settings import Sampling
 
 from .test_filters import (
     LOGITS,

@@ -1,0 +1,61 @@
+"""`chainrule serve`: runs behind OpenAI's API, and a page to look inside them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from chainrule.cli.output import plural, say
+from chainrule.errors import UserError
+
+
+def command(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN...", help="Run folders of any kind, and folders made by compare.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all, then set a key.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
+    api_key_file: Annotated[
+        Path | None, typer.Option(help="A file whose first line is the key that every request must bring.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A further name that the server is reached by.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=4096, help="Samples of one model that decode together.")] = 64,
+    waiting: Annotated[int, typer.Option(min=1, max=100_000, help="Samples that may wait; more get 429.")] = 256,
+) -> None:
+    """Serve runs: OpenAI's API for programs, a page for people."""
+    from chainrule.serving.app import make_app
+    from chainrule.serving.engine import Engine, Limits
+    from chainrule.serving.guard import LOOPBACK, Door
+    from chainrule.serving.library import Library, sort_out
+    from chainrule.serving.server import serve
+    from chainrule.serving.service import Service
+
+    key = _read_key(api_key_file) if api_key_file else None
+    found, comparisons = sort_out(runs)
+    library = Library(found)
+    library.load()
+    engine = Engine(Limits(rows=rows, waiting=waiting))
+    door = Door(host, tuple(name.lower() for name in allow_host or ()), key)
+    app = make_app(Service(library, engine, comparisons=comparisons), door)
+    if host not in LOOPBACK and key is None:
+        say(f"note: anyone who can reach {host} can use these models; --api-key-file sets a key")
+
+    def ready(port: int) -> None:
+        name = f"[{host}]" if ":" in host else host
+        say(f"{plural(len(library.models), 'model')}: {', '.join(library.models)}")
+        say(f"the page: http://{name}:{port}/   the API: http://{name}:{port}/v1   (stop with Ctrl-C)")
+
+    serve(app, engine, host, port, ready)
+
+
+def _read_key(path: Path) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the key in '{path}': {getattr(error, 'strerror', error)}") from None
+    key = lines[0].strip() if lines else ""
+    if not key or not key.isascii():
+        raise UserError(f"the first line of '{path}' must be the key, in plain letters and digits")
+    return key

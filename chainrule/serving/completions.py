@@ -1,0 +1,241 @@
+"""/v1/completions: OpenAI's oldest and most exact way to ask, with every log-probability on request."""
+
+import time
+from collections.abc import AsyncIterator
+from secrets import token_hex
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request
+from pydantic import Field
+
+from chainrule.generation import Sampling, Token
+from chainrule.serving.ask import Asked, Likely, ask
+from chainrule.serving.library import Served
+from chainrule.serving.problems import Problem
+from chainrule.serving.schema import MOST_STOP_CHARACTERS, MOST_TOKENS, Filters, Id, ModelName, Seed, Text, post
+from chainrule.serving.service import Service
+from chainrule.serving.stream import StreamOptions, events, first_of
+from chainrule.serving.tokens import token_name
+from chainrule.text.base import Tokenizer
+
+MOST_PROMPTS = 256
+MOST_SAMPLES = 64
+MOST_LOGPROBS = 20
+NEVER = -9999.0  # JSON has no -inf
+Ids = Annotated[list[Id], Field(max_length=1_000_000)]
+Stop = (
+    Annotated[str, Field(max_length=MOST_STOP_CHARACTERS)]
+    | Annotated[list[Annotated[str, Field(max_length=MOST_STOP_CHARACTERS)]], Field(max_length=1000)]
+    | None
+)
+
+
+class Drawing(Filters):
+    """What completions and chats share."""
+
+    model: ModelName = None
+    n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
+    seed: Seed | None = None
+    stop: Stop = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    user: Annotated[str, Field(max_length=1000)] | None = Field(None, description="Ignored.")
+    presence_penalty: Literal[0] | None = Field(0, description="Not supported; use repetition_penalty.")
+    frequency_penalty: Literal[0] | None = Field(0, description="Not supported; use repetition_penalty.")
+    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = Field(None, description="Not supported.")
+
+    def sampling(self, max_tokens: int, samples: int, alternatives: int, stop: tuple[str, ...] = ()) -> Sampling:
+        given = () if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        if sum(map(len, given)) > MOST_STOP_CHARACTERS:
+            what = (
+                f"stop strings have {sum(map(len, given)):,} characters together; {MOST_STOP_CHARACTERS:,} are allowed"
+            )
+            raise Problem(400, what, "invalid_value", "stop")
+        return Sampling(
+            **self.filters,  # type: ignore[arg-type]
+            max_tokens=max_tokens,
+            samples=samples,
+            seed=self.seed,
+            stop=(*(each for each in given if each), *stop),
+            alternatives=alternatives,
+        ).seeded()
+
+
+class Completion(Drawing):
+    prompt: (
+        Text
+        | Ids
+        | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Annotated[list[Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
+    ) = Field("", description="Text, texts, ids, or lists of ids. Ids are read as they are, nothing is put in front.")
+    max_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = 16
+    best_of: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None
+    echo: bool | None = False
+    logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
+    suffix: str | None = Field(None, max_length=1_000_000, description="Not supported: models here read left to right.")
+    return_token_ids: bool = Field(False, description="Add `token_ids` and `prompt_token_ids` to every choice.")
+
+    @property
+    def prompts(self) -> list[Any]:
+        return self.prompt if isinstance(self.prompt, list) and not _is_ids(self.prompt) else [self.prompt]
+
+    @property
+    def samples(self) -> int:
+        return max(self.n, self.best_of or 1)
+
+
+def _is_ids(prompt: list[Any]) -> bool:
+    return bool(prompt) and isinstance(prompt[0], int)
+
+
+def add_routes(app: FastAPI, service: Service) -> None:
+    @post(app, "/v1/completions", Completion, "Continue some text.")
+    async def complete(body: Completion, request: Request) -> Any:
+        _refuse(body)
+        served = service.library.find(body.model)
+        asked = [_ask(body, served, prompt) for prompt in body.prompts]
+        head = {"id": f"cmpl-{token_hex(12)}", "object": "text_completion", "created": int(time.time())}
+        answer = Answer(head | {"model": served.id}, body, served.tokenizer, asked)
+        drawn = first_of(service, served, asked)
+        if body.stream:
+            return await events(answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
+        async for each, tokens in drawn:
+            answer.hear(each, tokens)
+        return answer.whole()
+
+
+def _refuse(body: Completion) -> None:
+    if body.suffix:
+        raise Problem(400, "suffix is not supported: models here read from left to right", "unsupported", "suffix")
+    if body.best_of is not None and body.best_of < body.n:
+        raise Problem(400, f"best_of must be at least n, got {body.best_of} and {body.n}", "invalid_value", "best_of")
+    if body.stream and (body.best_of or 1) > body.n:
+        raise Problem(400, "the best cannot be told before the end; leave out best_of or stream", None, "best_of")
+
+
+def _ask(body: Completion, served: Served, prompt: str | list[int]) -> Asked:
+    max_tokens = 16 if body.max_tokens is None else body.max_tokens
+    sampling = body.sampling(max_tokens, body.samples, body.logprobs or 0) if max_tokens else None
+    wants_echo = bool(body.echo) and body.logprobs is not None
+    return ask(served, prompt, sampling, wants_echo, body.logprobs or 0)
+
+
+class Sample:
+    """One choice: a sample of one prompt, and how much of it has been told."""
+
+    def __init__(self, body: Completion, tokenizer: Tokenizer, asked: Asked, number: int):
+        self.body, self.tokenizer, self.asked, self.number = body, tokenizer, asked, number
+        self.tokens: list[Token] = []
+        self.offset = 0 if body.echo else len(asked.text) - len(asked.generating.prompt.opening)
+        self.is_begun = False
+
+    def piece(self, tokens: list[Token]) -> dict[str, Any]:
+        """What is new: these tokens and, the first time, the prompt where it is to be echoed."""
+        text = "".join(token.text for token in tokens)
+        begins, self.is_begun = not self.is_begun, True
+        echoes = begins and bool(self.body.echo)
+        choice: dict[str, Any] = {
+            "index": self.number,
+            "text": self.asked.text + text if echoes else text,
+            "logprobs": self._logprobs(tokens, echoes) if self.body.logprobs is not None else None,
+            "finish_reason": self._reason(tokens),
+        }
+        if self.body.return_token_ids:
+            choice["token_ids"] = [token.id for token in tokens]
+            choice["prompt_token_ids"] = self.asked.ids if begins else None
+        return choice
+
+    def _reason(self, tokens: list[Token]) -> str | None:
+        if self.asked.generating.sampling is None:
+            return "length"
+        reason = tokens[-1].finish_reason if tokens else None
+        return "stop" if reason == "eos" else reason
+
+    def _logprobs(self, tokens: list[Token], echoes: bool) -> dict[str, Any]:
+        """Four lists, each as long as the tokens; a token's own figure is the same float wherever it stands."""
+        ids, found, likely = [], [], []
+        if echoes:
+            ids += self.asked.ids
+            numbers, others = self.asked.echoed()
+            found += numbers
+            likely += others
+        ids += [token.id for token in tokens]
+        found += [token.log_probability for token in tokens]
+        likely += [token.alternatives for token in tokens]
+        names = [token_name(self.tokenizer, id) for id in ids]
+        offsets = []
+        for name, id in zip(names, ids, strict=True):
+            offsets.append(self.offset)
+            self.offset += 0 if id == self.tokenizer.eos else len(name)
+        tops = [self._top(*each) for each in zip(ids, found, likely, strict=True)]
+        return {
+            "tokens": names,
+            "token_logprobs": [finite(each) for each in found],
+            "top_logprobs": tops,
+            "text_offset": offsets,
+        }
+
+    def _top(self, id: int, own: float | None, likely: Likely | None) -> dict[str, float] | None:
+        """The likeliest and, whether it is among them or not, the token itself."""
+        if own is None or likely is None:
+            return None
+        top: dict[str, float] = {}
+        for each, value in (*likely, (id, own)):
+            name = token_name(self.tokenizer, each)
+            top[name] = own if each == id else max(value, top.get(name, value))  # type: ignore[assignment]
+        return {name: finite(value) for name, value in top.items()}  # type: ignore[misc]
+
+
+def finite(log_probability: float | None) -> float | None:
+    return None if log_probability is None else max(log_probability, NEVER)
+
+
+class Answer:
+    """The choices of one request, told whole or piece by piece."""
+
+    def __init__(self, head: dict[str, Any], body: Completion, tokenizer: Tokenizer, asked: list[Asked]):
+        self.head, self.body, self.asked = head, body, asked
+        self.samples = [
+            [Sample(body, tokenizer, each, place * body.n + number) for number in range(body.samples)]
+            for place, each in enumerate(asked)
+        ]
+        self._of = {id(each): samples for each, samples in zip(asked, self.samples, strict=True)}
+
+    def hear(self, asked: Asked, tokens: list[Token]) -> dict[int, list[Token]]:
+        """Give every token to its sample; by sample, what came."""
+        came: dict[int, list[Token]] = {}
+        for token in tokens:
+            self._of[id(asked)][token.sample].tokens.append(token)
+            came.setdefault(token.sample, []).append(token)
+        return came
+
+    async def pieces(self, drawn: AsyncIterator[tuple[Asked, list[Token]]]) -> AsyncIterator[dict[str, Any]]:
+        async for asked, tokens in drawn:
+            for number, came in self.hear(asked, tokens).items():
+                yield self.head | {"choices": [self._of[id(asked)][number].piece(came)]}
+        for samples in self.samples:
+            for sample in samples:
+                if not sample.is_begun:  # nothing was to be drawn
+                    yield self.head | {"choices": [sample.piece([])]}
+
+    def whole(self) -> dict[str, Any]:
+        choices = [choice.piece(choice.tokens) for samples in self.samples for choice in self._best(samples)]
+        for number, choice in enumerate(choices):
+            choice["index"] = number
+        return self.head | {"choices": choices, "usage": self.usage()}
+
+    def _best(self, samples: list[Sample]) -> list[Sample]:
+        """The likeliest by the token, where more were drawn than are wanted."""
+        if len(samples) == self.body.n:
+            return samples
+        return sorted(samples, key=lambda each: -_mean(each.tokens))[: self.body.n]
+
+    def usage(self) -> dict[str, int]:
+        """All that was read and all that was drawn, of samples not chosen too."""
+        prompt = sum(len(each.ids) for each in self.asked)
+        completion = sum(len(sample.tokens) for samples in self.samples for sample in samples)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _mean(tokens: list[Token]) -> float:
+    return sum(token.log_probability for token in tokens) / max(len(tokens), 1)

@@ -1,0 +1,272 @@
+"""The one thread that computes: requests for the same model decode together, a token each at a time.
+
+One thread owns all models, so nothing is locked and torch's own threads never fight each other. By turns it draws a
+token for every row of every model, reads one new prompt for each model that has room, and does one other task.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from chainrule.generation import Sampling, Token
+from chainrule.generation.batch import Batch, Row
+from chainrule.generation.decoder import Decoder, Heed
+from chainrule.generation.prompt import Prompt
+from chainrule.serving.library import Served
+from chainrule.serving.problems import Problem
+
+T = TypeVar("T")
+Answer = list[Token] | Exception | None
+
+
+@dataclass(frozen=True)
+class Limits:
+    rows: int = 64  # of one model that decode together
+    waiting: int = 256  # samples that wait for their turn, over all models
+    tasks: int = 64  # other work that waits: explanations, dice
+    shutdown_seconds: float = 10.0  # for what is under way when the server is told to stop
+
+
+@dataclass(eq=False)
+class Generating:
+    """One prompt that is being continued. What comes of it arrives in `answers`, which those of a request may share:
+    a list of tokens each turn, and at the end None."""
+
+    served: Served
+    prompt: Prompt
+    sampling: Sampling | None  # None: the prompt is only read
+    heed: Heed | None = None
+    answers: "asyncio.Queue[tuple[Generating, Answer]]" = field(default_factory=asyncio.Queue)
+    rows: list[Row] = field(default_factory=list)
+    is_cancelled: bool = False  # set when whoever asked has gone
+
+    @property
+    def count(self) -> int:
+        return self.sampling.samples if self.sampling else 1
+
+
+class Engine:
+    def __init__(self, limits: Limits | None = None):
+        self.limits = limits or Limits()
+        self.is_draining = False
+        self.waiting = 0  # samples that have no row yet
+        self.decoding = 0  # samples that have
+        self.tasks = 0
+        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._work, name="chainrule-engine", daemon=True)
+        self._batches: dict[str, Batch] = {}
+        self._owners: dict[Row, Generating] = {}
+        self._queues: dict[str, deque[Generating]] = {}
+        self._todo: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+
+    def begin(self) -> None:
+        """From within the event loop that requests are answered in."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Take nothing new; what is under way has `shutdown_seconds` to finish, then it is ended."""
+        if self._loop is None or self.is_draining:
+            return
+        self.is_draining = True
+        timer = threading.Timer(self.limits.shutdown_seconds, lambda: self._inbox.put("end"))
+        timer.daemon = True
+        timer.start()
+
+    def stop(self) -> None:
+        self._inbox.put("stop")
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    async def generate(self, *wanted: Generating) -> None:
+        """Take these, all or none; their tokens arrive as they come."""
+        self._refuse_if_draining()
+        count = sum(each.count for each in wanted)
+        if self.waiting and self.waiting + count > self.limits.waiting:
+            raise Problem(429, f"{self.waiting} samples are waiting already; try again in a moment", "server_busy")
+        self.waiting += count
+        for each in wanted:
+            self._inbox.put(each)
+
+    async def run(self, task: Callable[[], T]) -> T:
+        """Any other work with the models, in its turn."""
+        self._refuse_if_draining()
+        if self.tasks >= self.limits.tasks:
+            raise Problem(429, f"{self.tasks} other requests are waiting already; try again in a moment", "server_busy")
+        self.tasks += 1
+        try:
+            future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            self._inbox.put((task, future))
+            return await future
+        finally:
+            self.tasks -= 1
+
+    def cancel(self, *wanted: Generating) -> None:
+        for each in wanted:
+            each.is_cancelled = True
+        self._inbox.put(None)  # should it be asleep
+
+    def _refuse_if_draining(self) -> None:
+        if self.is_draining:
+            raise Problem(503, "the server is shutting down", "shutting_down")
+
+    # From here on, everything runs in the engine's own thread.
+
+    def _work(self) -> None:
+        while self._receive():
+            answers: list[tuple[Generating, Answer]] = []
+            for batch in self._batches.values():
+                answers += self._turn(batch)
+            self._deliver(answers)
+            for batch in self._batches.values():
+                batch.advance()
+            for id in self._queues:
+                self._admit(id)
+            if self._todo:
+                self._do(*self._todo.popleft())
+
+    def _receive(self) -> bool:
+        """Take in what has come; with nothing to do, sleep until something comes. False: it is over."""
+        is_idle = not self._owners and not self._todo and not any(self._queues.values())
+        while is_idle or not self._inbox.empty():
+            message = self._inbox.get()
+            is_idle = False
+            if message == "stop":
+                self._end_all()
+                return False
+            if message == "end":
+                self._end_all()
+            elif isinstance(message, Generating):
+                self._queues.setdefault(message.served.id, deque()).append(message)
+            elif message is not None:
+                self._todo.append(message)
+        return True
+
+    def _admit(self, id: str) -> None:
+        """Read the prompt of the first in the queue, if there is room for all of its rows."""
+        queue = self._queues[id]
+        while queue and queue[0].is_cancelled:
+            self._post(self._left, queue.popleft().count)
+        if not queue:
+            return
+        wanted = queue[0]
+        batch = self._batches.get(id) or Batch(wanted.served.model, wanted.served.tokenizer)
+        self._batches[id] = batch
+        if batch.rows and len(batch.rows) + wanted.count > self.limits.rows:
+            return
+        queue.popleft()
+        try:
+            if wanted.sampling is None:
+                Decoder(batch.model, wanted.prompt.ids, heed=wanted.heed)
+            else:
+                wanted.rows = batch.add(wanted.prompt, wanted.sampling, heed=wanted.heed)
+        except Exception as error:  # whatever it is, it ends this request alone
+            self._post(self._left, wanted.count)
+            self._deliver([(wanted, error)])
+            return
+        if wanted.sampling is None:
+            self._post(self._left, wanted.count)
+            self._deliver([(wanted, None)])
+            return
+        for row in wanted.rows:
+            self._owners[row] = wanted
+        self._post(self._entered, wanted.count)
+
+    def _turn(self, batch: Batch) -> list[tuple[Generating, Answer]]:
+        """A token for every row whose reader is still there; then what each request hears of it."""
+        for row in [row for row in batch.rows if self._owners[row].is_cancelled]:
+            batch.remove(row)
+            self._forget(row)
+        if not batch.rows:
+            return []
+        before = list(batch.rows)
+        try:
+            rolled = batch.roll()
+        except Exception as error:
+            return self._fail(batch, error)
+        heard: dict[Generating, list[Token]] = {}
+        for row, token in rolled:
+            heard.setdefault(self._owners[row], []).append(token)
+        answers: list[tuple[Generating, Answer]] = list(heard.items())
+        for row in before:
+            if row.finish_reason is not None or row.error is not None:
+                owner = self._owners[row]
+                self._forget(row)
+                if row.error is not None:
+                    owner.is_cancelled = True  # the others of its samples stop too
+                    answers.append((owner, row.error))
+                elif not any(each in self._owners for each in owner.rows):
+                    answers.append((owner, None))
+        return answers
+
+    def _fail(self, batch: Batch, error: Exception) -> list[tuple[Generating, Answer]]:
+        """A batch that cannot go on ends for everyone in it, and the next request begins a new one."""
+        owners = dict.fromkeys(self._owners[row] for row in batch.rows)
+        for row in list(batch.rows):
+            self._forget(row)
+        self._batches = {id: each for id, each in self._batches.items() if each is not batch}
+        return [(owner, error) for owner in owners]
+
+    def _end_all(self) -> None:
+        """What is still under way hears that the server is going."""
+        gone = Problem(503, "the server is shutting down", "shutting_down")
+        left = [*dict.fromkeys(self._owners.values()), *(each for queue in self._queues.values() for each in queue)]
+        self._owners, self._batches, self._queues = {}, {}, {}
+        self._deliver([(each, gone) for each in left])
+        for _, future in self._todo:
+            self._post(_settle, future, None, gone)
+        self._todo.clear()
+
+    def _forget(self, row: Row) -> None:
+        del self._owners[row]
+        self._post(self._finished, 1)
+
+    def _do(self, task: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
+        if future.cancelled():
+            return
+        try:
+            result, error = task(), None
+        except Exception as problem:
+            result, error = None, problem
+        self._post(_settle, future, result, error)
+
+    def _deliver(self, answers: list[tuple[Generating, Answer]]) -> None:
+        """All of a turn in one message to the event loop."""
+        if answers:
+            self._post(_put, answers)
+
+    def _post(self, function: Callable[..., None], *arguments: Any) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    # These run in the event loop, so that its counts are never torn.
+
+    def _entered(self, count: int) -> None:
+        self.waiting -= count
+        self.decoding += count
+
+    def _left(self, count: int) -> None:
+        self.waiting -= count
+
+    def _finished(self, count: int) -> None:
+        self.decoding -= count
+
+
+def _put(answers: list[tuple[Generating, Answer]]) -> None:
+    for generating, answer in answers:
+        generating.answers.put_nowait((generating, answer))
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,60 @@
+"""The server process: uvicorn, and what a signal to stop means."""
+
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from chainrule.errors import UserError
+from chainrule.serving.engine import Engine
+
+GRACE = 5.0  # seconds beyond the engine's limit in which the last answers are written
+
+
+class Server(uvicorn.Server):
+    """Told to stop, it takes nothing new and lets what is under way finish, for a limited time."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[int], None]):
+        super().__init__(config)
+        self.engine, self.ready = engine, ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.engine.drain()
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self.ready(self.servers[0].sockets[0].getsockname()[1])
+
+
+def serve(app: FastAPI, engine: Engine, host: str, port: int, ready: Callable[[int], None]) -> None:
+    """Until it is told to stop; `ready` hears the port once requests are taken."""
+    listening = _listen(host, port)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=int(engine.limits.shutdown_seconds + GRACE),
+        h11_max_incomplete_event_size=64 << 10,
+    )
+    with listening:
+        Server(config, engine, ready).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        what = getattr(error, "strerror", None) or error
+        raise UserError(f"cannot listen at {host}:{port} ({what}); choose another with --host and --port") from None
+    return listening
