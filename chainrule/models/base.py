@@ -62,20 +62,23 @@ def select_rows(state: S, rows: Array) -> S:
     return change_arrays(state, lambda array: array[rows])
 
 
-def add_rows(state: S, others: S) -> S:
+def add_rows(state: State, others: State) -> State:
     """The state of a batch with these rows after its own. Both are given away: either may be changed in place."""
     if isinstance(state, dict):
-        return {name: add_rows(part, others[name]) for name, part in state.items()}  # type: ignore[index, return-value]
+        return {name: add_rows(part, others[name]) for name, part in state.items()}
     if isinstance(state, tuple | list):
-        return type(state)(map(add_rows, state, others))  # type: ignore[call-arg, arg-type, return-value]
+        return type(state)(map(add_rows, state, others))
     if state is None or hasattr(state, "add_rows"):
-        return state if state is None else state.add_rows(others)  # type: ignore[attr-defined]
+        return state if state is None else state.add_rows(others)
     join = np.concatenate if isinstance(state, np.ndarray) else sys.modules["torch"].cat
-    return join((state, others))  # type: ignore[no-any-return]
+    return join((state, others))
 
 
 def remove_row(state: S, row: int, count: int) -> S:
-    """The state of a batch of `count` rows without this one: the last row takes its place. It may change in place."""
+    """The state of a batch of `count` rows without this one: the last row takes its place.
+
+    It is given away, and so are the states that it was stepped from: they may be changed in place.
+    """
     kept = np.arange(count - 1)
     kept[row:][:1] = count - 1
 
