@@ -34,8 +34,9 @@ class Echo:
         """logits (time, vocabulary) are for the tokens that come after those heard of so far."""
         begin = len(self.log_probabilities) + 1
         following = self.ids[begin : begin + len(logits)]
-        logits = logits[: len(following)]
-        found = log_softmax(logits)
+        if len(following) == 0:
+            return
+        found = log_softmax(logits[: len(following)])
         if np.isnan(found).any():
             raise UserError(NOT_FINITE)
         self.log_probabilities += found[np.arange(len(following)), following].tolist()
