@@ -1,15 +1,16 @@
 """The server twice: in this process, for speed, and as a process of its own, as people run it."""
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +102,16 @@ def client(service: Service) -> Iterator[Client]:
 class Live:
     """A server in a process of its own."""
 
-    process: "subprocess.Popen[str]"
-    port: int
-    said: list[str] = field(default_factory=list)
+    process: "subprocess.Popen[bytes]"
+    output: Path
+
+    @property
+    def said(self) -> str:
+        return self.output.read_text()
+
+    @cached_property
+    def port(self) -> int:
+        return int(READY.findall(self.said)[0])
 
     @property
     def url(self) -> str:
@@ -130,31 +138,19 @@ class Live:
 
 @contextmanager
 def start(*arguments: str) -> Iterator[Live]:
-    """`python -m ...` until it says its port; what it says after that is kept."""
+    """`python -m ...`, once it has said its port."""
     command = [sys.executable, "-m", *arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
-    live = Live(process, 0)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            live.said.append(line)
-            if found := READY.search(line):
-                live.port = int(found[1])
-                break
-        assert live.port, "".join(live.said)
-        listener = threading.Thread(target=lambda: live.said.extend(process.stdout), daemon=True)  # type: ignore[arg-type]
-        listener.start()
-        yield live
-    finally:
-        process.kill()
-        process.wait()
+    with tempfile.NamedTemporaryFile() as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        live = Live(process, Path(output.name))
+        try:
+            while process.poll() is None and not READY.search(live.said):
+                time.sleep(0.05)
+            assert process.poll() is None, live.said
+            yield live
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -219,8 +219,8 @@ def test_a_stream_adds_up_to_the_whole(client: Client, kind: str):
         assert "".join(piece["text"] for piece in pieces) == choice["text"]
         assert [piece["finish_reason"] for piece in pieces] == [None] * (len(pieces) - 1) + [choice["finish_reason"]]
         for name in ("tokens", "text_offset"):
-            assert sum((piece["logprobs"][name] for piece in pieces), []) == choice["logprobs"][name]
-        found = sum((piece["logprobs"]["token_logprobs"] for piece in pieces), [])
+            assert [each for piece in pieces for each in piece["logprobs"][name]] == choice["logprobs"][name]
+        found = [each for piece in pieces for each in piece["logprobs"]["token_logprobs"]]
         wanted = choice["logprobs"]["token_logprobs"]
         assert [each is None for each in found] == [each is None for each in wanted]
         assert [each or 0.0 for each in found] == pytest.approx([each or 0.0 for each in wanted], abs=1e-6)
