@@ -1,12 +1,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench results learn compare mixes lock clean
+.PHONY: demo test check browser bench results learn compare mixes lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed check  ## Everything that CI runs
+test: .venv/installed check browser  ## Everything that CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: .venv/installed  ## Format, lint, types
@@ -14,7 +14,11 @@ check: .venv/installed  ## Format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting neural tape')
+browser:  ## Chromium for the tests of the page, where it can be installed; elsewhere they are skipped and say so
+	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
+		(apt-get -qq update && apt-get -qq install -y chromium) > /dev/null 2>&1 || echo "no Chromium: the page is not tested"
+
+bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting serving')
 	$(BIN)/python -m benchmarks $(PARTS)
 
 .venv/installed: requirements.lock pyproject.toml

@@ -1,10 +1,10 @@
-"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [tape] [explaining]"""
+"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [serving] ..."""
 
 import argparse
 
 from benchmarks import report
 
-PARTS = ("counting", "neural", "tape", "explaining")
+PARTS = ("counting", "neural", "tape", "explaining", "serving")
 
 
 def main() -> None:
@@ -32,6 +32,10 @@ def main() -> None:
         from benchmarks import explaining
 
         explaining.main(["--trial"] if arguments.quick else [])
+    if not arguments.parts or "serving" in arguments.parts:
+        from benchmarks import serving
+
+        serving.main(["--trial"] if arguments.quick else [])
     print(report.BENCHMARKS.path)
 
 

@@ -105,8 +105,7 @@ class Batch:
 
     def roll(self) -> list[tuple[Row, Token]]:
         """A token for every row. Rows that end with it, or that cannot go on, leave."""
-        logits = self._join_logits()
-        self._refuse_what_cannot_be_rolled(logits)
+        self._refuse_what_cannot_be_rolled()
         if not self.rows:
             return []
         logits = self._join_logits()
@@ -151,14 +150,16 @@ class Batch:
         self._state = remove_row(self._state, place, len(self.rows))
         self.rows[place] = self.rows[-1]
         self.rows.pop()
+        if not self.rows:
+            self._state, self._logits = None, []
 
     def _join_logits(self) -> np.ndarray:
         if len(self._logits) != 1:
             self._logits = [np.concatenate(self._logits)]
         return self._logits[0]
 
-    def _refuse_what_cannot_be_rolled(self, logits: np.ndarray) -> None:
-        top = logits.max(-1)  # NaN if any is
+    def _refuse_what_cannot_be_rolled(self) -> None:
+        top = self._join_logits().max(-1)  # NaN if any is
         for place in np.flatnonzero(~(np.abs(top) < np.inf))[::-1].tolist():
             self.rows[place].error = UserError(NO_TOKEN if top[place] == -np.inf else NOT_FINITE)
             self._leave(place)

@@ -113,7 +113,7 @@ class Engine:
     def cancel(self, *wanted: Generating) -> None:
         for each in wanted:
             each.is_cancelled = True
-        self._inbox.put(None)  # should it be asleep
+        self._inbox.put("cancelled")
 
     def _refuse_if_draining(self) -> None:
         if self.is_draining:
@@ -128,7 +128,10 @@ class Engine:
                 answers += self._turn(batch)
             self._deliver(answers)
             for batch in self._batches.values():
-                batch.advance()
+                try:
+                    batch.advance()
+                except Exception as error:
+                    self._deliver(self._fail(batch, error))
             for id in self._queues:
                 self._admit(id)
             if self._todo:
@@ -145,17 +148,25 @@ class Engine:
                 return False
             if message == "end":
                 self._end_all()
+            elif message == "cancelled":
+                self._drop_cancelled()
             elif isinstance(message, Generating):
                 self._queues.setdefault(message.served.id, deque()).append(message)
-            elif message is not None:
+            else:
                 self._todo.append(message)
         return True
+
+    def _drop_cancelled(self) -> None:
+        """Those that wait; those that decode are dropped in their turn."""
+        for id, queue in self._queues.items():
+            for each in queue:
+                if each.is_cancelled:
+                    self._post(self._left, each.count)
+            self._queues[id] = deque(each for each in queue if not each.is_cancelled)
 
     def _admit(self, id: str) -> None:
         """Read the prompt of the first in the queue, if there is room for all of its rows."""
         queue = self._queues[id]
-        while queue and queue[0].is_cancelled:
-            self._post(self._left, queue.popleft().count)
         if not queue:
             return
         wanted = queue[0]

@@ -1,0 +1,207 @@
+"""Tokens a second of 1, 8 and 64 streams, against `transformers serve` with the same weights in the same run."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import chainrule
+from benchmarks.report import BENCHMARKS, Section, publish
+from chainrule.runs.write import store
+
+STREAMS = (1, 8, 64)
+TOKENS, REPEATS = 64, 3
+WAIT = 300  # seconds for a server to answer at all
+PROMPTS = ("The", "The value of", "In this case the", "If the object is not", "A class definition defines a class, and")
+
+
+def make_models(folder: Path) -> tuple[Path, Path, Path]:
+    """An n-gram of Python's documentation, and a GPT-2 of random weights as a run of ours and as a folder of theirs."""
+    import torch
+    import transformers
+
+    from chainrule.models.transformer import GPT2, Model
+
+    counted = chainrule.train(path=folder / "ngram", tokenizer="bpe", vocabulary_size=4000)
+    tokenizer = counted.tokenizer
+    config = GPT2(width=256, num_layers=6, num_heads=4, context_length=256)
+    torch.manual_seed(0)
+    settings = transformers.GPT2Config(
+        n_embd=config.width, n_layer=config.num_layers, n_head=config.num_heads, n_positions=config.context_length,
+        vocab_size=tokenizer.vocabulary_size, bos_token_id=tokenizer.eos, eos_token_id=tokenizer.eos,
+    )  # fmt: skip
+    theirs = transformers.GPT2LMHeadModel(settings).eval()
+    ours = Model(config, tokenizer.vocabulary_size, tokenizer.eos).eval()
+    ours.load_state_dict(_renamed(dict(theirs.named_parameters()), config.num_layers))
+    store(folder / "gpt2", "transformer", ours, tokenizer, {"inputs": [], "unit": "line"}, overwrite=False)
+    theirs.save_pretrained(folder / "theirs")
+    tokenizer.save(folder / "tokenizer.json")
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token="<eos>")
+    fast.save_pretrained(folder / "theirs")
+    return folder / "ngram", folder / "gpt2", folder / "theirs"
+
+
+def _renamed(theirs: dict[str, Any], num_layers: int) -> dict[str, Any]:
+    """Our names for their tensors; their matrices stand (in, out)."""
+    named = {"embedding.weight": theirs["transformer.wte.weight"], "positions.weight": theirs["transformer.wpe.weight"]}
+    parts = {
+        "attention_norm": "ln_1", "feedforward_norm": "ln_2", "attention.query_key_value": "attn.c_attn",
+        "attention.output": "attn.c_proj", "feedforward.input": "mlp.c_fc", "feedforward.output": "mlp.c_proj",
+    }  # fmt: skip
+    for kind in ("weight", "bias"):
+        named[f"norm.{kind}"] = theirs[f"transformer.ln_f.{kind}"]
+        for layer, (part, name) in product(range(num_layers), parts.items()):
+            tensor = theirs[f"transformer.h.{layer}.{name}.{kind}"]
+            named[f"blocks.{layer}.{part}.{kind}"] = tensor.T if tensor.ndim == 2 else tensor
+    return named
+
+
+@contextmanager
+def server(command: list[str], port: int) -> Iterator[str]:
+    """A server of its own process, from its first answer to the end; it may use nothing but this machine."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    with tempfile.TemporaryFile("w+") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        try:
+            _wait_for(process, port, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _wait_for(process: Any, port: int, log: Any) -> None:
+    import httpx
+
+    began = time.perf_counter()
+    while time.perf_counter() - began < WAIT:
+        try:
+            if httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200:
+                return
+        except httpx.HTTPError:
+            pass
+        if process.poll() is not None:
+            break
+        time.sleep(0.3)
+    log.seek(0)
+    sys.exit(f"{' '.join(process.args)} did not answer:\n{log.read()[-2000:]}")
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+async def load(address: str, model: str, streams: int) -> dict[str, Any]:
+    """Every stream asks for one text; tokens of all by the time from the first request to the last answer."""
+    import httpx
+
+    limits = httpx.Limits(max_connections=streams)
+    async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
+        began = time.perf_counter()
+        found = await asyncio.gather(*(_stream(client, model, number) for number in range(streams)))
+        seconds = time.perf_counter() - began
+    first = [at - began for _, at, _ in found]
+    return {
+        "tokens_per_second": sum(tokens for tokens, _, _ in found) / seconds,
+        "first_token_seconds": statistics.median(first),
+        "texts": [text for _, _, text in found],
+    }
+
+
+async def _stream(client: Any, model: str, number: int) -> tuple[int, float, str]:
+    body = {
+        "model": model, "prompt": PROMPTS[number % len(PROMPTS)], "max_tokens": TOKENS, "temperature": 0,
+        "stream": True, "stream_options": {"include_usage": True}, "seed": number,
+    }  # fmt: skip
+    first, tokens, text = 0.0, 0, ""
+    async with client.stream("POST", "/v1/completions", json=body) as answer:
+        if answer.status_code != 200:
+            sys.exit(f"{client.base_url} answered {answer.status_code}: {(await answer.aread()).decode()[:500]}")
+        async for line in answer.aiter_lines():
+            if not line.startswith("data: ") or line == "data: [DONE]":
+                continue
+            event = json.loads(line[6:])
+            first = first or time.perf_counter()
+            text += "".join(choice["text"] for choice in event["choices"])
+            tokens = (event.get("usage") or {}).get("completion_tokens", tokens)
+    return tokens, first, text
+
+
+def measure(servers: dict[str, tuple[str, str]], repeats: int) -> dict[str, dict[int, list[dict[str, Any]]]]:
+    """Each server in turn at each number of streams, after one to warm up; the load is a process of its own."""
+    found: dict[str, dict[int, list[dict[str, Any]]]] = {name: {count: [] for count in STREAMS} for name in servers}
+    for round in range(repeats + 1):
+        for count, (name, (address, model)) in product(STREAMS, servers.items()):
+            command = [sys.executable, "-m", "benchmarks.serving", "--load", address, model, str(count)]
+            result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            if round:
+                found[name][count].append(result)
+                print(f"{name}, {count} streams: {result['tokens_per_second']:.0f} tokens/s", file=sys.stderr)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser.add_argument("--trial", action="store_true", help="one round, only shown, kept nowhere")
+    parser.add_argument("--load", nargs=3, metavar=("ADDRESS", "MODEL", "STREAMS"), help=argparse.SUPPRESS)
+    asked = parser.parse_args(arguments)
+    if asked.load:
+        address, model, streams = asked.load
+        print(json.dumps(asyncio.run(load(address, model, int(streams)))))
+        return
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        ngram, gpt2, theirs = make_models(Path(folder))
+        ports = [free_port() for _ in range(3)]
+        here = [sys.executable, "-m", "chainrule", "serve", str(ngram), str(gpt2), "--port", str(ports[0])]
+        peer = [str(Path(sys.executable).with_name("transformers")), "serve", str(theirs), "--device", "cpu"]
+        ours = stack.enter_context(server(here, ports[0]))
+        plain = stack.enter_context(server([*peer, "--port", str(ports[1])], ports[1]))
+        servers = {
+            "chainrule, GPT-2": (ours, "gpt2"),
+            "transformers serve, GPT-2": (plain, str(theirs)),
+            "chainrule, 5-gram": (ours, "ngram"),
+        }
+        found = measure(servers, 1 if asked.trial else REPEATS)
+    publish(BENCHMARKS, "serving", _section(found), asked.trial)
+
+
+def _section(found: dict[str, dict[int, list[dict[str, Any]]]]) -> Section:
+    rows, figures = [], {}
+    peer = found["transformers serve, GPT-2"]
+    for name, counts in found.items():
+        for count, results in counts.items():
+            speed = statistics.median(each["tokens_per_second"] for each in results)
+            first = statistics.median(each["first_token_seconds"] for each in results)
+            theirs = statistics.median(each["tokens_per_second"] for each in peer[count])
+            figures[f"{name}, {count}"] = {"tokens_per_second": speed, "first_token_seconds": first}
+            rows.append([name, str(count), f"{speed:,.0f}", f"{1000 * first:,.0f} ms", f"{speed / theirs:.2f}"])
+    is_same = peer[1][0]["texts"] == found["chainrule, GPT-2"][1][0]["texts"]
+    text = (
+        f"Greedy streams of {TOKENS} tokens over HTTP from a process of its own. The GPT-2 (6 layers of width 256, "
+        "vocabulary 4,000, random weights) is the same on both sides; a stream's text is "
+        f"{'the same too' if is_same else 'NOT the same'}. Medians of interleaved rounds."
+    )
+    header = ["server", "streams", "tokens/s", "first token", "against transformers"]
+    return Section("Serving", text, header, rows, figures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""The engine by itself: who decodes together, who waits, who is let go."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule.generation import Sampling, sample
+from chainrule.generation.prompt import read_prompt
+from chainrule.serving.engine import Engine, Generating, Limits
+from chainrule.serving.problems import Problem
+from tests.generation.toys import TableBigram, Total, letters, random_table
+
+TOKENIZER = letters(5)
+TABLE = random_table(6, seed=3)
+ENDLESS = np.where(np.arange(6) == TOKENIZER.eos, -np.inf, TABLE)  # its samples end by length alone
+
+
+@dataclass(frozen=True, eq=False)
+class Toy:
+    """What the engine wants of a served run."""
+
+    id: str
+    model: Any
+    tokenizer: Any = TOKENIZER
+
+
+def generating(toy: Toy, prompt: str, seed: int, max_tokens: int = 20, samples: int = 1) -> Generating:
+    sampling = Sampling(seed=seed, max_tokens=max_tokens, samples=samples)
+    return Generating(toy, read_prompt(toy.model, TOKENIZER, prompt, truncate=False), sampling)  # type: ignore[arg-type]
+
+
+async def hear(wanted: Generating) -> str:
+    """All of its text; what ends it badly is raised."""
+    text = ""
+    while (answer := (await wanted.answers.get())[1]) is not None:
+        if isinstance(answer, Exception):
+            raise answer
+        text += "".join(token.text for token in answer)
+    return text
+
+
+def run(work, limits: Limits | None = None):
+    """`work(engine)` in a loop of its own."""
+
+    async def main():
+        engine = Engine(limits)
+        engine.begin()
+        try:
+            return await asyncio.wait_for(work(engine), 60)
+        finally:
+            engine.stop()
+
+    return asyncio.run(main())
+
+
+class Watched(Total):
+    """Remembers how many rows each step had, and can be held up."""
+
+    def __init__(self, table: np.ndarray):
+        super().__init__(table)
+        self.widths: list[int] = []
+
+    def step(self, tokens, state):
+        self.widths.append(len(tokens))
+        return super().step(tokens, state)
+
+
+def test_many_requests_decode_together_and_say_what_each_says_alone():
+    toy = Toy("toy", Watched(TABLE))
+    prompts = ["", "a", "ab", "edc", "bbb", "c"]
+
+    async def work(engine: Engine):
+        wanted = [generating(toy, prompts[i % 6], seed=i) for i in range(64)]
+        await engine.generate(*wanted)
+        return await asyncio.gather(*map(hear, wanted))
+
+    found = run(work)
+    assert max(toy.model.widths) > 8
+    for i, text in enumerate(found):
+        alone = sample(Total(TABLE), TOKENIZER, prompts[i % 6], Sampling(seed=i, max_tokens=20))[0]
+        assert text == alone.text
+
+
+def test_models_take_turns():
+    """A model whose sample never ends does not keep another from answering."""
+    endless, other = Toy("endless", Total(ENDLESS)), Toy("other", TableBigram(TABLE))
+
+    async def work(engine: Engine):
+        long, short = generating(endless, "a", 1, max_tokens=10**9), generating(other, "a", 2)
+        await engine.generate(long)
+        await engine.generate(short)
+        text = await hear(short)
+        engine.cancel(long)
+        return text
+
+    assert run(work) == sample(other.model, TOKENIZER, "a", Sampling(seed=2, max_tokens=20))[0].text
+
+
+def test_no_more_rows_than_allowed_decode_together():
+    toy = Toy("toy", Watched(ENDLESS))
+
+    async def work(engine: Engine):
+        wanted = [generating(toy, "a", seed, samples=2) for seed in range(7)]
+        await engine.generate(*wanted)
+        await asyncio.gather(*map(hear, wanted))
+
+    run(work, Limits(rows=4))
+    assert max(toy.model.widths) == 4
+
+
+def test_what_waits_too_long_a_queue_is_refused_at_once_and_counts_come_back_to_zero():
+    toy = Toy("toy", Total(ENDLESS))
+
+    async def work(engine: Engine):
+        first = generating(toy, "a", 1, max_tokens=10**9)
+        await engine.generate(first)
+        await first.answers.get()  # it decodes, so the others wait
+        waiting = [generating(toy, "a", seed) for seed in range(3)]
+        await engine.generate(*waiting)
+        with pytest.raises(Problem, match="3 samples are waiting already") as refused:
+            await engine.generate(generating(toy, "a", 9))
+        assert refused.value.status == 429
+        assert refused.value.headers == {"Retry-After": "1"}
+        assert (engine.decoding, engine.waiting) == (1, 3)
+        engine.cancel(first, *waiting)
+        while engine.decoding or engine.waiting:
+            await asyncio.sleep(0.001)
+
+    run(work, Limits(rows=1, waiting=3))
+
+
+def test_one_request_that_fails_does_not_touch_the_others():
+    table = ENDLESS.copy()
+    table[:, 4] = -np.inf  # only a prompt says e,
+    table[4] = -np.inf  # and after it nothing can come
+    toy = Toy("toy", TableBigram(table))
+
+    async def work(engine: Engine):
+        stuck, fine = generating(toy, "e", 1, samples=2), generating(toy, "a", 2)
+        await engine.generate(stuck, fine)
+        with pytest.raises(Exception, match="probability zero"):
+            await hear(stuck)
+        text = await hear(fine)
+        while engine.decoding or engine.waiting:
+            await asyncio.sleep(0.001)
+        return text
+
+    assert len(run(work)) == 20
+
+
+def test_a_model_that_breaks_ends_its_batch_and_the_next_request_is_answered():
+    class Broken(TableBigram):
+        is_broken = False
+
+        def step(self, tokens, state):
+            if self.is_broken:
+                raise ZeroDivisionError("inside")
+            return super().step(tokens, state)
+
+    toy = Toy("toy", Broken(ENDLESS))
+
+    async def work(engine: Engine):
+        wanted = [generating(toy, "a", seed, max_tokens=10**9) for seed in range(2)]
+        await engine.generate(*wanted)
+        for each in wanted:
+            await each.answers.get()
+        toy.model.is_broken = True
+        for each in wanted:
+            with pytest.raises(ZeroDivisionError):
+                await hear(each)
+        toy.model.is_broken = False
+        last = generating(toy, "a", 3)
+        await engine.generate(last)
+        text = await hear(last)
+        while engine.decoding or engine.waiting:
+            await asyncio.sleep(0.001)
+        return text
+
+    assert run(work) == sample(TableBigram(ENDLESS), TOKENIZER, "a", Sampling(seed=3, max_tokens=20))[0].text
+
+
+def test_other_work_has_its_turn_while_samples_are_drawn_and_its_errors_are_its_own():
+    toy = Toy("toy", Total(ENDLESS))
+
+    async def work(engine: Engine):
+        long = generating(toy, "a", 1, max_tokens=10**9)
+        await engine.generate(long)
+        await long.answers.get()
+        assert await engine.run(lambda: 6 * 7) == 42
+        with pytest.raises(ZeroDivisionError):
+            await engine.run(lambda: 1 // 0)
+        assert engine.decoding == 1
+        engine.cancel(long)
+
+    run(work)
+
+
+def test_told_to_stop_it_takes_nothing_new_and_ends_what_is_left_when_the_time_is_up():
+    toy = Toy("toy", Total(ENDLESS))
+
+    async def work(engine: Engine):
+        short, long = generating(toy, "a", 1), generating(toy, "a", 2, max_tokens=10**9)
+        await engine.generate(short, long)
+        engine.drain()
+        for refused in (engine.generate(generating(toy, "a", 3)), engine.run(lambda: 0)):
+            with pytest.raises(Problem, match="shutting down") as problem:
+                await refused
+            assert problem.value.status == 503
+        text = await hear(short)
+        with pytest.raises(Problem, match="shutting down"):
+            await hear(long)
+        return text
+
+    assert len(run(work, Limits(shutdown_seconds=0.3))) == 20
+
+
+def test_a_prompt_that_is_only_read_tells_its_logits():
+    toy, told = Toy("toy", TableBigram(TABLE)), []
+
+    async def work(engine: Engine):
+        wanted = generating(toy, "ab", 1)
+        wanted.sampling, wanted.heed = None, told.append
+        await engine.generate(wanted)
+        assert await hear(wanted) == ""
+        assert (engine.decoding, engine.waiting) == (0, 0)
+
+    run(work)
+    np.testing.assert_allclose(np.concatenate(told), TABLE[[5, 0, 1]])
