@@ -24,6 +24,14 @@ class Raw:
         lines = [f"POST {path} HTTP/1.1", *(f"{name}: {value}" for name, value in head.items())]
         self.socket.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + data)
 
+    def read_answer(self) -> tuple[int, Any]:
+        """Status and JSON of an answer that says how long it is."""
+        head, _, body = self.read_until(b"\r\n\r\n").partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(body) < length and (piece := self.socket.recv(65536)):
+            body += piece
+        return int(head.split()[1]), json.loads(body)
+
     def read_until(self, mark: bytes) -> bytes:
         """Everything up to and with the mark, or up to the end of the connection."""
         found = b""

@@ -24,9 +24,9 @@ def test_what_is_too_much_is_told_to_come_again(serve: Callable[..., Any]):
             assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
             assert error_of(answer)["type"] == "rate_limit_error"
         assert live.health() == {"status": "ok", "waiting": 4, "decoding": 2}
-        with openai.OpenAI(base_url=f"{live.url}/v1", api_key="x", max_retries=0) as ai:
-            with pytest.raises(openai.RateLimitError):
-                ai.completions.create(model="herd", prompt="on")
+        ai = openai.OpenAI(base_url=f"{live.url}/v1", api_key="x", max_retries=0)
+        with ai, pytest.raises(openai.RateLimitError):
+            ai.completions.create(model="herd", prompt="on")
         for each in (first, *waiting):
             each.socket.close()
         wait_for(live, decoding=0, waiting=0)

@@ -44,6 +44,4 @@ def test_those_that_wait_are_forgotten_too(live: Live):
 def _drawn(live: Live) -> float:
     with live.http() as http:
         lines = http.get("/metrics").text.splitlines()
-    return sum(
-        float(line.rpartition(" ")[2]) for line in lines if line.startswith("chainrule_generated_tokens_total")
-    )
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("chainrule_generated_tokens_total"))

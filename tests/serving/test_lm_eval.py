@@ -97,7 +97,7 @@ def check_choices(found: Any, run: TrainedRun, has_end: bool = False) -> None:
 
 
 def check_rolling(found: Any, run: TrainedRun, tmp_path: Path) -> None:
-    """Each text is a file of its own, to be read alone. Our figures count the end of it too, those of lm-eval do not."""
+    """Each text is a file of its own, to be read alone. Our figures count its end too, those of lm-eval do not."""
     nats, size = [], 0
     for number, text in enumerate(TEXTS):
         path = tmp_path / f"{number}.txt"
