@@ -1,6 +1,7 @@
 """The server twice: in this process, for speed, and as a process of its own, as people run it."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from tests.serving.models import make_runs
 
 ROOT = Path(chainrule.__file__).parents[1]
 READY = re.compile(r"http://[^/]+:(\d+)/v1")
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # torch's threads wait for each other, long where other tests run beside
 PATIENCE = 60.0  # seconds for what takes less than one: no test is decided by a slow machine
 
 
@@ -141,7 +143,7 @@ def start(*arguments: str) -> Iterator[Live]:
     """`python -m ...`, once it has said its port."""
     command = [sys.executable, "-m", *arguments]
     with tempfile.NamedTemporaryFile() as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, env={**os.environ, **ONE_THREAD})
         live = Live(process, Path(output.name))
         try:
             while process.poll() is None and not READY.search(live.said):
