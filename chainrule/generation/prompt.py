@@ -50,7 +50,7 @@ class Continuation:
     def __init__(self, stream: TextStream, prompt: Prompt):
         self._stream = stream
         self._hidden = len(prompt.opening)
-        if len(prompt.ids) > 1 and prompt.text and not prompt.text[-1].isspace():
+        if prompt.text and not prompt.text[-1].isspace():
             stream.feed(int(prompt.ids[-1]))  # words that are joined by spaces need to know that they are not the first
 
     def feed(self, token: int) -> str:
@@ -64,14 +64,17 @@ class Continuation:
         return shown
 
 
-def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool) -> Prompt:
-    """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it."""
+def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool, heals: bool = True) -> Prompt:
+    """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it.
+
+    Whoever wants to know how likely the prompt's own tokens are has none of them taken back: `heals` is False.
+    """
     encoded = np.asarray(tokenizer.encode(text), dtype=np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(encoded) > reads and not truncate:
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
         raise UserError(f"{found}; shorten it or pass --truncate")
-    opening, allowed = _take_back(tokenizer, encoded)
+    opening, allowed = _take_back(tokenizer, encoded) if heals else ("", None)
     ids = np.concatenate([np.array([tokenizer.eos], np.int64), encoded[: len(encoded) - bool(opening)]])
     return Prompt(ids if reads is None else ids[-reads:], text, opening, allowed)
 
