@@ -93,7 +93,10 @@ class Batch:
 
         `sampling` must have its seed. `condition` is what `model.start` takes, for a batch of one.
         """
-        decoder = Decoder(self.model, prompt.ids, condition, prompt.allowed, heed)
+        return self.join(Decoder(self.model, prompt.ids, condition, prompt.allowed, heed), prompt, sampling)
+
+    def join(self, decoder: Decoder, prompt: Prompt, sampling: Sampling) -> list[Row]:
+        """The same for a prompt that has been read already."""
         decoder.select(np.zeros(sampling.samples, np.int64))
         first = sampling.first_sample
         rows = [Row(self.tokenizer, prompt, sampling, first + index) for index in range(sampling.samples)]
