@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import chainrule
 from chainrule.errors import UserError
-from chainrule.serving import about, chat, completions, page, tokens
+from chainrule.serving import about, chat, completions, dice, explanations, page, tokens
 from chainrule.serving.guard import Door, Guard, answer
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import describe
@@ -38,7 +38,7 @@ def make_app(service: Service, door: Door | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    for part in (about, completions, chat, tokens, page):
+    for part in (about, completions, chat, tokens, dice, explanations, page):
         part.add_routes(app, service)
     describe(app)
     app.add_exception_handler(Problem, _answer_problem)

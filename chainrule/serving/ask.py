@@ -64,25 +64,28 @@ def ask(
     served: Served, prompt: str | list[int], sampling: Sampling | None, wants_echo: bool, alternatives: int
 ) -> Asked:
     """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front."""
-    tokenizer = served.tokenizer
-    if isinstance(prompt, str):
-        try:
-            read = read_prompt(served.model, tokenizer, prompt, truncate=False)
-        except UserError as error:
-            what = str(error).replace(" or pass --truncate", "")
-            raise Problem(400, what, "context_length_exceeded", "prompt") from None
-        ids, text = read.ids[1:].tolist(), prompt
-    else:
-        if not prompt:
-            raise Problem(400, "a prompt of ids must not be empty; the end token begins a text", None, "prompt")
-        check_ids(tokenizer, prompt, "prompt")
-        if served.context_length is not None and len(prompt) > served.context_length:
-            found = f"the prompt has {len(prompt)} tokens but this model reads {served.context_length}; shorten it"
-            raise Problem(400, found, "context_length_exceeded", "prompt")
-        ids, text = prompt, tokenizer.decode(prompt)
-        read = Prompt(np.array(prompt, np.int64), text)
+    read = read_text(served, prompt) if isinstance(prompt, str) else read_ids(served, prompt)
+    ids = read.ids[1:].tolist() if isinstance(prompt, str) else prompt
     echo = Echo(read.ids, alternatives) if wants_echo else None
-    return Asked(Generating(served, read, sampling, echo.heed if echo else None), text, ids, echo)
+    return Asked(Generating(served, read, sampling, echo.heed if echo else None), read.text, ids, echo)
+
+
+def read_text(served: Served, prompt: str) -> Prompt:
+    try:
+        return read_prompt(served.model, served.tokenizer, prompt, truncate=False)
+    except UserError as error:
+        what = str(error).replace(" or pass --truncate", "")
+        raise Problem(400, what, "context_length_exceeded", "prompt") from None
+
+
+def read_ids(served: Served, prompt: list[int], may_be_long: bool = False) -> Prompt:
+    if not prompt:
+        raise Problem(400, "a prompt of ids must not be empty; the end token begins a text", None, "prompt")
+    check_ids(served.tokenizer, prompt, "prompt")
+    if served.context_length is not None and len(prompt) > served.context_length and not may_be_long:
+        found = f"the prompt has {len(prompt)} tokens but this model reads {served.context_length}; shorten it"
+        raise Problem(400, found, "context_length_exceeded", "prompt")
+    return Prompt(np.array(prompt, np.int64), served.tokenizer.decode(prompt))
 
 
 async def draw(service: Service, asked: Sequence[Asked]) -> AsyncIterator[tuple[Asked, list[Token]]]:
