@@ -101,7 +101,8 @@ def rolled(served: Served, prompt: Prompt, sampling: Sampling, roll: float, most
             "filtered": max(0.0, 1.0 - shown),
         },
         "entropy_bits": float(-(plain[plain > 0] * np.log2(plain[plain > 0])).sum()),
-        "drawn": face(chosen) | {"is_end": chosen == tokenizer.eos},
+        "drawn": face(chosen)
+        | {"text": prompt.continuation(tokenizer).feed(chosen), "is_end": chosen == tokenizer.eos},
     }
 
 
