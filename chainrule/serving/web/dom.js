@@ -57,7 +57,7 @@ export function visible(token) {
 export function percent(probability) {
   const value = probability * 100;
   if (value === 0) return "0%";
-  if (value < 0.01) return `${value.toExponential(0)}%`;
+  if (value < 0.01) return "<0.01%";
   return `${value >= 99.95 ? value.toFixed(0) : value >= 1 ? value.toFixed(1) : value.toPrecision(2)}%`;
 }
 

@@ -143,7 +143,7 @@ function transformer(inside, found) {
   return [
     part("Attention", "Where a head looks from a token: point at one, click to hold it. The first is the start of the text.",
       h("div", { class: "row" }, layer.element, head.element, lock), text, shown),
-    part("Logit lens", "What every depth would say comes next, were it the last; a bar is the token explained.", lensTable(lens, found)),
+    part("Logit lens", "What every depth would say comes next, were it the last: its likeliest token, the bluer the surer.", lensTable(lens, found)),
   ];
 }
 

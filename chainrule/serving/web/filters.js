@@ -9,7 +9,7 @@ const CONTROLS = [
   ["top_p", "Top-p", 0, 1, 0.01, "Keep the likeliest tokens that together have this probability; 1 keeps all."],
   ["top_k", "Top-k", 0, 100, 1, "Keep so many of the likeliest tokens; 0 keeps all."],
   ["min_p", "Min-p", 0, 0.5, 0.01, "Keep tokens at least this likely relative to the likeliest; 0 keeps all."],
-  ["repetition_penalty", "Repetition penalty", 1, 2, 0.05, "Above 1, tokens that have come already are made less likely."],
+  ["repetition_penalty", "Repetition", 1, 2, 0.05, "Above 1, tokens that have come already are made less likely."],
 ];
 
 /** The filters in the address; what is not there or no number is the default. */

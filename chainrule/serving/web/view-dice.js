@@ -10,7 +10,7 @@ import { inText, level } from "/web/tokens.js";
 const FACES = 8;
 const MOST_STEPS = 500;
 const PAUSE = 650; // milliseconds between steps of auto-play
-const EXAMPLE = "To be, or not to";
+const EXAMPLE = "The ";
 
 export function show(container, context) {
   const { api, models, params, state } = context;
@@ -40,7 +40,7 @@ export function show(container, context) {
   const evidence = h("button", { type: "button", title: "e", "aria-pressed": String(hasEvidence), onclick: toggleEvidence }, "Evidence");
 
   container.append(
-    h("h1", { class: "hidden" }, "Same prompt, every die"),
+    h("h1", { class: "unseen" }, "Same prompt, every die"),
     h("div", { class: "stack" },
       field("The same text for every model", text),
       h("div", { class: "row chips", role: "group", "aria-label": "Models" }, models.map(chip)),
@@ -235,7 +235,7 @@ export function show(container, context) {
       replace(below);
       return;
     }
-    replace(lines, line(answer, setRoll));
+    replace(lines, line(answer, roll(), setRoll));
     replace(word, "→ ", h("b", { class: "name" }, visible(answer.drawn.token)),
       h("span", { class: "faint small number" }, ` ${percent(answer.drawn.filtered)} · die of ${answer.entropy_bits.toFixed(2)} bits`));
     replace(bars, dieRows(answer, { does: "explain", chosen: column.why ?? answer.drawn.id, pick: (face) => {

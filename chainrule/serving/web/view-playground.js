@@ -30,21 +30,22 @@ export function show(container, context) {
   const keep = h("input", { type: "checkbox" });
   const seed = h("input", { type: "number", min: 0, max: Number.MAX_SAFE_INTEGER, value: settings.seed ?? "", placeholder: "new",
     class: "seed", oninput: () => (keep.checked = seed.value !== "") });
-  const text = h("div", { class: "text card", role: "group", "aria-label": "Sampled text, token by token" });
+  const text = h("div", { class: "text card", role: "group", "aria-label": "Sampled text, token by token",
+    "data-hint": "Nothing sampled yet: write something above, or let the model begin. Ctrl+Enter samples." });
   const status = h("p", { class: "status faint small number", role: "status" });
   const list = h("div", { class: "branches", role: "group", "aria-label": "Branches" });
   const die = h("section", { class: "card die-card", "aria-label": "The die of a token" });
   const why = h("section", { class: "why", "aria-label": "Why this token" });
   const warning = h("p", { class: "notice hidden" });
   const model = h("select", { onchange: () => change({ model: model.value }) },
-    models.map(({ id, architecture, parameters }) => h("option", { value: id }, `${id} · ${architecture}, ${count(parameters)} parameters`)));
+    models.map(({ id, architecture, parameters }) => h("option", { value: id, title: architecture }, `${id} (${count(parameters)} parameters)`)));
   model.value = settings.model;
   const most = h("input", { type: "number", min: 1, max: 2000, value: settings.max_tokens,
     onchange: () => change({ max_tokens: Math.min(2000, Math.max(1, Math.round(Number(most.value)) || 100)) }) });
   const ends = h("input", { type: "text", value: settings.stop, placeholder: "none", onchange: () => change({ stop: ends.value }) });
 
   container.append(
-    h("h1", { class: "hidden" }, "Playground"),
+    h("h1", { class: "unseen" }, "Playground"),
     warning,
     h("div", { class: "playground" },
       h("div", { class: "stack" },
@@ -223,7 +224,7 @@ export function show(container, context) {
     replace(list, tree.all.length < 2 ? [] : tree.all.map((branch) => {
       const forced = branch.fork && branch.tokens.slice(branch.fork.at, branch.fork.at + branch.fork.ids.length);
       const said = forced
-        ? `${branch.fork.at}: ${visible(forced.map(({ name }) => name).join(""))}`
+        ? `at ${branch.fork.at}: ${visible(forced.map(({ name }) => name).join(""))}`
         : `${branch.settings.model}, seed ${branch.settings.seed}`;
       return h("button", {
         class: "branch", type: "button", "aria-current": String(branch === current), title: tail(branch),
@@ -276,11 +277,11 @@ export function show(container, context) {
       replace(die, dieHead(place, token),
         h("p", { class: "faint small" }, "Choose what shall stand here instead:"),
         h("div", { class: "tall" }, dieRows({ ...column, drawn: { ...drawn, filtered: drawn.filtered ?? 0 } }, { pick: force, does: "force" })),
-        h("form", { class: "row own", onsubmit: (event) => {
+        h("form", { class: "row own-text", onsubmit: (event) => {
           event.preventDefault();
           forceText(branch, place, own.value).catch(context.fail);
         } }, own, h("button", { type: "submit" }, "Force")),
-        h("div", { class: "row" },
+        h("div", { class: "row actions" },
           h("button", { class: "quiet", type: "button", onclick: () => explain(branch, place, token) }, "Why this token?"),
           h("button", { class: "quiet", type: "button", onclick: () => compare(branch, place) }, "Every model’s die here")));
       if (byKey) die.querySelector("button")?.focus();
@@ -403,13 +404,20 @@ function settingsOf(params, models) {
   const seed = params.has("seed") ? Number(params.get("seed")) : NaN;
   const most = Math.round(Number(params.get("max_tokens") ?? 120));
   return {
-    model: known ? params.get("model") : models[0].id,
+    model: known ? params.get("model") : favourite(models).id,
     prompt: params.get("prompt") ?? "",
     seed: Number.isSafeInteger(seed) && seed >= 0 ? seed : null,
     max_tokens: most >= 1 && most <= 2000 ? most : 120,
     stop: params.get("stop") ?? "",
     filters: filtersOf(params),
   };
+}
+
+/** Of the kinds that speak best, the largest. */
+function favourite(models) {
+  const bySize = [...models].sort((a, b) => b.parameters - a.parameters);
+  const kinds = ["mix", "transformer", "lstm"];
+  return kinds.map((kind) => bySize.find(({ architecture }) => architecture === kind)).find(Boolean) ?? models[0];
 }
 
 /** An address that gives the same view again. */
