@@ -53,7 +53,7 @@ def told_array(array: np.ndarray) -> dict[str, Any]:
             "min": _rounded(numbers.min()),
             "max": _rounded(numbers.max()),
             "mean": _rounded(numbers.mean()),
-            "norm": _rounded(np.linalg.norm(numbers)),
+            "norm": _rounded(float(np.linalg.norm(numbers))),
         }
     return figures | {"numbers": [_rounded(each) for each in numbers] if numbers.size <= MOST_NUMBERS else None}
 
