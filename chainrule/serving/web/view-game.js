@@ -4,7 +4,9 @@ import { field, h, replace } from "/web/dom.js";
 import { chips, pickModels, shortName } from "/web/models.js";
 
 const KEPT = "chainrule.game"; // in localStorage
-const SAMPLES = 4; // drawn of each model, so that one is likely to be long enough
+const SAMPLES = 6; // drawn of each model, so that one is likely to be long enough
+const FEWEST = 24; // characters that are worth a guess
+const TRIES = 5; // passages, where models have nothing to add
 const LONG = 0.6; // of the real one
 const LETTERS = "abcdefgh";
 const MOST_RIVALS = 3;
@@ -35,11 +37,11 @@ export function show(container, context) {
   ]);
 
   function next() {
-    seed = (seed * 48271 + 11) % 2147483647;
+    seed = after(seed);
     deal();
   }
 
-  async function deal() {
+  async function deal(tries = TRIES) {
     asking?.abort();
     asking = new AbortController();
     state.game = { rivals };
@@ -48,11 +50,16 @@ export function show(container, context) {
     if (!rivals.length) return replace(body, h("p", { class: "faint" }, "Choose at least one model to play against."));
     round = null;
     body.classList.add("waiting");
+    if (!body.firstChild) replace(body, h("p", { class: "faint" }, "The models are writing…"));
     try {
       const query = new URLSearchParams({ model: rivals[0], seed: String(seed), characters: String(characters) });
       const passage = await api.get(`/passages?${query}`, asking.signal);
       const drawn = await Promise.all(rivals.map((model) => draw(model, passage)));
       const length = Math.min(...[passage.continuation, ...drawn].map((text) => [...text].length));
+      if (length < Math.min(FEWEST, passage.continuation.length) && tries > 1) {
+        seed = after(seed);
+        return await deal(tries - 1);
+      }
       const cut = (text) => [...text].slice(0, length).join("");
       const options = [{ model: null, text: cut(passage.continuation) }, ...drawn.map((text, place) => ({ model: rivals[place], text: cut(text) }))];
       round = { passage, options: shuffle(options, seed), guessed: null };
@@ -67,14 +74,14 @@ export function show(container, context) {
 
   /** The first sample that is long enough, else the longest. A model of short context reads the end of the prompt. */
   async function draw(model, { prompt: text, continuation }) {
-    const read = { model, prompt: text, add_special_tokens: true };
-    const { tokens, max_model_len: reads } = await api.post("/tokenize", read, asking.signal);
+    const tokenize = (prompt) => api.post("/tokenize", { model, prompt, add_special_tokens: true }, asking.signal);
+    const [{ tokens, max_model_len: reads }, real] = await Promise.all([tokenize(text), tokenize(continuation)]);
     const prompt = reads === null ? tokens : tokens.slice(-reads);
-    const wanted = { model, prompt, seed, n: SAMPLES, max_tokens: Math.ceil(continuation.length * 1.5), temperature: 1 };
+    const wanted = { model, prompt, seed, n: SAMPLES, max_tokens: Math.ceil(real.count * 1.25), temperature: 1 };
     const { choices } = await api.post("/v1/completions", wanted, asking.signal);
     const texts = choices.map(({ text }) => text.trimEnd()).filter(Boolean);
     const enough = texts.find((text) => text.length >= LONG * continuation.length);
-    return enough ?? texts.sort((a, b) => b.length - a.length)[0] ?? "…";
+    return enough ?? texts.sort((a, b) => b.length - a.length)[0] ?? "";
   }
 
   function play() {
@@ -135,6 +142,10 @@ export function show(container, context) {
 
   deal();
   return () => asking?.abort();
+}
+
+function after(seed) {
+  return (seed * 48271 + 11) % 2147483647;
 }
 
 function kept() {

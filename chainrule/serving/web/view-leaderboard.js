@@ -4,6 +4,7 @@ import { axes, scale, short } from "/web/chart.js";
 import { count, field, h, nothing, replace, svg } from "/web/dom.js";
 
 const COSTS = { seconds: "seconds of training", parameters: "parameters" };
+const EDGE = 216; // of the picture of intervals
 const COLUMNS = [
   { key: "model", name: "Model", isText: true },
   { key: "bits", name: "Bits per byte", show: (row) => row.bits.toFixed(4) },
@@ -106,51 +107,51 @@ function chance(p) {
 function intervalScale(models) {
   const bits = models.map((row) => row.bits).sort((a, b) => a - b);
   const low = Math.min(...models.map((row) => row.interval?.[0] ?? row.bits));
-  const high = Math.min(low + 3 * (bits[Math.floor(bits.length / 2)] - low) + 1e-6, Math.max(...models.map((row) => row.interval?.[1] ?? row.bits)));
-  const place = scale([low, high], 4, 150);
-  return (value) => Math.min(place(value), 156);
+  const high = Math.min(low + 2 * (bits[Math.floor(bits.length / 2)] - low) + 1e-6, Math.max(...models.map((row) => row.interval?.[1] ?? row.bits)));
+  const place = scale([low, high], 4, 206);
+  return (value) => Math.min(place(value), EDGE);
 }
 
 function whisker({ bits, interval, model }, place) {
   const [low, high] = interval ?? [bits, bits];
   const said = interval ? `${model}: ${bits.toFixed(4)}, from ${low.toFixed(4)} to ${high.toFixed(4)}` : `${model}: ${bits.toFixed(4)}`;
-  return svg("svg", { viewBox: "0 0 160 16", width: 160, height: 16, class: "whisker", role: "img", "aria-label": said },
+  return svg("svg", { viewBox: "0 0 220 16", width: 220, height: 16, class: "whisker", role: "img", "aria-label": said },
     svg("title", null, said),
-    svg("line", { x1: 0, x2: 160, y1: 8, y2: 8, class: "rail" }),
-    place(bits) < 156 && svg("rect", { x: place(low), y: 4, width: Math.max(2, place(high) - place(low)), height: 8, rx: 3 }),
-    place(bits) < 156 ? svg("circle", { cx: place(bits), cy: 8, r: 3 }) : svg("path", { d: "M 150 4 L 156 8 L 150 12", class: "beyond" }));
+    svg("line", { x1: 0, x2: 220, y1: 8, y2: 8, class: "rail" }),
+    place(bits) < EDGE && svg("rect", { x: place(low), y: 4, width: Math.max(2, place(high) - place(low)), height: 8, rx: 3 }),
+    place(bits) < EDGE ? svg("circle", { cx: place(bits), cy: 8, r: 3 }) : svg("path", { d: "M 210 4 L 216 8 L 210 12", class: "beyond" }));
 }
 
 /** Bits against a cost; the line joins those that nothing cheaper beats. */
 function pareto(models, cost, unit) {
   const rows = models.filter((row) => row[cost] != null && row[cost] > 0).sort((a, b) => a[cost] - b[cost]);
   const isNarrow = innerWidth < 600;
-  const [width, height] = isNarrow ? [440, 400] : [860, 380];
+  const [width, height] = isNarrow ? [440, 400] : [860, 460];
   const inner = { left: 56, right: width - (isNarrow ? 70 : 110), top: 14, bottom: height - 44 };
   const across = scale(rows.map((row) => row[cost]), inner.left + 8, inner.right - 8, true);
   const up = scale(rows.map(({ bits }) => bits), inner.bottom - 8, inner.top + 8);
   const front = [];
   for (const row of rows) if (!front.length || row.bits < front.at(-1).bits) front.push(row);
-  const labels = spreadOut(rows.map((row) => ({ row, x: across(row[cost]), y: up(row.bits) })), isNarrow ? 11 : 13);
+  const labels = spreadOut(rows.map((row) => ({ row, x: across(row[cost]), y: up(row.bits) })), 13);
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "chart pareto", role: "img", "aria-label": `Bits per ${unit} against ${COSTS[cost]}; the table has the numbers` },
     axes(inner, across, up, `${COSTS[cost]} (logarithmic)`, `bits per ${unit}`),
     svg("polyline", { class: "line series-1 dashed", points: front.map((row) => `${across(row[cost])},${up(row.bits)}`).join(" ") }),
     labels.map(({ row, x, y, at }) => [
-      Math.abs(at - y) > 6 && svg("line", { class: "leader", x1: x + 4, y1: y, x2: x + 9, y2: at }),
+      Math.abs(at - y) > 6 && svg("line", { class: "leader", x1: x, y1: y, x2: x + 8, y2: at }),
       svg("circle", { class: `mark ${front.includes(row) ? "series-1" : "series-8"}`, cx: x, cy: y, r: 4.5 },
         svg("title", null, `${row.model}: ${row.bits.toFixed(4)} bits, ${short(row[cost])} ${cost}`)),
       svg("text", { x: x + 9, y: at + 4, class: front.includes(row) ? "front" : null }, row.model),
     ]));
 }
 
-/** Labels that would lie on each other are moved down, each below the one before. */
+/** Labels that would lie on each other are moved up, in the order of their points; the best keeps its place. */
 function spreadOut(places, height) {
   const done = [];
-  for (const place of [...places].sort((a, b) => a.y - b.y)) {
-    let at = place.y;
-    const near = done.filter((other) => Math.abs(other.x - place.x) < 95);
-    for (const other of near) if (Math.abs(other.at - at) < height) at = other.at + height;
-    done.push({ ...place, at });
+  for (const place of [...places].sort((a, b) => b.y - a.y)) {
+    const [from, to] = [place.x + 8, place.x + 12 + place.row.model.length * 6.3];
+    const near = done.filter((other) => other.from < to && other.to > from);
+    const at = Math.min(place.y, ...near.map((other) => other.at - height));
+    done.push({ ...place, from, to, at });
   }
   return done;
 }

@@ -76,7 +76,7 @@ export function show(container, context) {
       h("span", { class: "faint small" }, "They disagree most on"),
       answer.disagreements.map((span, number) =>
         h("button", { type: "button", class: "small", onclick: () => ((place = number - 1), jump(1)) },
-          h("span", { class: "name" }, visible(answer.spans[span].text).trim() || "␣"))));
+          inWord(answer.spans, span))));
   }
 
   function jump(by, doesScroll = true) {
@@ -105,6 +105,16 @@ export function show(container, context) {
     asking?.abort();
     strip?.leave();
   };
+}
+
+/** A piece with what stands around it up to the next spaces, so that a single letter can be told. */
+function inWord(spans, place) {
+  const { text } = spans[place];
+  const isInside = /\S$/.test(text) || /^\S/.test(text);
+  const all = (from, to) => spans.slice(Math.max(0, from), to).map((span) => span.text).join("");
+  const before = isInside && /^\S/.test(text) ? all(place - 15, place).match(/\S*$/)[0] : "";
+  const after = isInside && /\S$/.test(text) ? all(place + 1, place + 16).match(/^\S*/)[0] : "";
+  return h("span", { class: "name" }, before, h("b", null, visible(text).trim() || "␣"), after);
 }
 
 function summary(answer) {

@@ -77,7 +77,7 @@ export function show(container, context) {
     if (!list.isConnected) {
       replace(container, h("h1", { class: "unseen" }, "Training"),
         h("div", { class: "training" },
-          h("div", { class: "stack" }, list),
+          h("div", null, h("p", { class: "faint small spread row" }, h("span", null, "Training"), h("span", null, "bits per byte")), list),
           h("div", { class: "stack" },
             h("div", { class: "row spread" }, legend, field("against", select)), chart)),
         below);
@@ -181,7 +181,7 @@ export function show(container, context) {
     below.querySelector("output").textContent = `step ${steps[at].toLocaleString("en")} · ${at + 1} of ${steps.length}${measured(journal.events, steps[at])}`;
     replace(below.querySelector(".looks"), looks[at]?.contexts.map((each, number) => lookCard(each, number, looks)));
     const sample = samples.findLast(({ step }) => step <= steps[at]);
-    const none = samples.length ? `The first sample was drawn at step ${samples[0].step.toLocaleString("en")}.` : "Trainings of less than a minute draw no samples.";
+    const none = samples.length ? `The first sample was drawn at step ${samples[0].step.toLocaleString("en")}.` : "None was drawn: a short training has no time to spare for it.";
     replace(below.querySelector(".sample-card"),
       h("h3", null, sample ? `Sample of step ${sample.step.toLocaleString("en")}` : "Sample"),
       sample ? h("p", { class: "sample-text" }, sample.text) : h("p", { class: "faint" }, none));
@@ -248,7 +248,7 @@ function cap(series, lowest) {
 function figure({ status, learns, progress, validation_bits_per_byte: bits, loss }) {
   if (status === "training") return `${percent(progress ?? 0)}`;
   if (status === "stopped") return "stopped";
-  if (bits != null) return `${bits.toFixed(3)} bits/byte`;
+  if (bits != null) return bits.toFixed(3);
   return learns && loss != null ? `loss ${loss.toFixed(3)}` : "";
 }
 
