@@ -13,10 +13,10 @@ from chainrule.errors import UserError
 from chainrule.generation.batch import NO_TOKEN, dice_of
 from chainrule.generation.choose import draw, line
 from chainrule.generation.decoder import Decoder
-from chainrule.generation.prompt import Prompt
+from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.models.base import log_softmax
-from chainrule.serving.ask import read_ids, read_text
+from chainrule.serving.ask import read_ids
 from chainrule.serving.library import Served
 from chainrule.serving.schema import ERRORS, MOST_TOKENS, Body, Filters, Id, ModelName, Text, post
 from chainrule.serving.service import Service
@@ -57,8 +57,10 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
 
 def _read(served: Served, prompt: str | list[int]) -> Prompt:
-    """Ids may be more than the model reads at once: a column that grows forgets as a sample does."""
-    return read_text(served, prompt) if isinstance(prompt, str) else read_ids(served, prompt, may_be_long=True)
+    """Of a text too long for a model, its latest tokens; a column of ids that grows forgets as a sample does."""
+    if isinstance(prompt, str):
+        return read_prompt(served.model, served.tokenizer, prompt, truncate=True)
+    return read_ids(served, prompt, may_be_long=True)
 
 
 def rolled(served: Served, prompt: Prompt, sampling: Sampling, roll: float, most: int) -> dict[str, Any]:

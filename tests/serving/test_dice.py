@@ -111,6 +111,13 @@ def test_a_space_at_the_end_of_a_text_belongs_to_the_next_token(client: TestClie
     assert all(face["token"].startswith(" ") for face in column["faces"])
 
 
+def test_of_a_text_too_long_the_latest_tokens_are_read(client: TestClient, toys: list[Path]):
+    long = " and then".join(["On day 7 the red cow eats hay"] * 20)
+    ids = chainrule.load(toys[2]).tokenizer.encode(long).tolist()
+    column = roll(client, columns=[{"model": "transformer", "prompt": long}], roll=0.5)["columns"][0]
+    assert len(ids) > 32 and column["ids"] == ids[-32:]
+
+
 def test_a_full_state_begins_anew_with_half():
     assert [remembers(length, None) for length in (1, 1000)] == [1, 1000]
     assert [remembers(length, 4) for length in range(1, 12)] == [1, 2, 3, 4, 2, 3, 4, 2, 3, 4, 2]

@@ -24,7 +24,8 @@ export class Branches {
   addBranch(parent, at, forced) {
     const kept = parent.tokens.slice(0, at);
     const ids = forced.map(({ id }) => id);
-    return this.add(parent, { at, ids }, parent.settings, [...kept, ...forced.map((each) => ({ ...each, isForced: true }))]);
+    const others = forced.map((each) => ({ ...each, isForced: true }));
+    return this.add(parent, { at, ids }, parent.settings, [...kept, ...others]);
   }
 
   add(parent, fork, settings, tokens) {
@@ -52,7 +53,8 @@ export class Branches {
 
   /** The branch that these forks lead to, if it is here. */
   child(parent, { at, ids }) {
-    return this.all.find((each) => each.parent === parent && each.fork.at === at && String(each.fork.ids) === String(ids));
+    const isIt = ({ fork }) => fork.at === at && String(fork.ids) === String(ids);
+    return this.all.find((each) => each.parent === parent && isIt(each));
   }
 }
 
@@ -62,6 +64,6 @@ export function readPath(text) {
     const [at, ids] = part.split(":");
     return { at: Number(at), ids: (ids ?? "").split(".").map(Number) };
   });
-  const isSound = forks.every(({ at, ids }) => Number.isInteger(at) && at >= 0 && ids.length && ids.every(Number.isInteger));
-  return isSound ? forks : [];
+  const isSound = ({ at, ids }) => [at, ...ids].every((each) => Number.isInteger(each) && each >= 0);
+  return forks.every(isSound) ? forks : [];
 }

@@ -34,7 +34,8 @@ export function lineChart({ series, title, x, y, width = 640, height = 280, isLo
   const all = series.flatMap(({ points }) => points);
   const inner = { left: 52, right: width - 12, top: 12, bottom: height - 40 };
   const across = scale(all.map(([value]) => value), inner.left, inner.right, isLogX);
-  const up = scale([...all.map(([, value]) => value), low, high].filter((v) => v != null), inner.bottom, inner.top, isLogY);
+  const heights = [...all.map(([, value]) => value), low, high].filter((value) => value != null);
+  const up = scale(heights, inner.bottom, inner.top, isLogY);
   return svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, class: "chart", role: "img", "aria-label": title },
@@ -59,6 +60,7 @@ export function lineChart({ series, title, x, y, width = 640, height = 280, isLo
 
 /** The lines and labels of a plot; `across` and `up` come from `scale`. */
 export function axes(inner, across, up, x, y) {
+  const middle = (inner.top + inner.bottom) / 2;
   return svg(
     "g",
     { class: "axes" },
@@ -70,7 +72,7 @@ export function axes(inner, across, up, x, y) {
       svg("text", { x: fix(across(value)), y: inner.bottom + 16, "text-anchor": "middle" }, short(value)),
     ),
     svg("text", { x: (inner.left + inner.right) / 2, y: inner.bottom + 34, "text-anchor": "middle" }, x),
-    svg("text", { transform: `translate(12 ${(inner.top + inner.bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, y),
+    svg("text", { transform: `translate(12 ${middle}) rotate(-90)`, "text-anchor": "middle" }, y),
   );
 }
 

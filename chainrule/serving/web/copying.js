@@ -14,7 +14,8 @@ export function asCurl(request) {
 export function asPython(request) {
   const { model, prompt, max_tokens, temperature, top_p, seed, stop, ...others } = plainRequest(request);
   const given = Object.entries({ model, prompt, max_tokens, temperature, top_p, seed, stop });
-  const lines = given.filter(([, value]) => value !== undefined).map(([name, value]) => `    ${name}=${python(value)},`);
+  const known = given.filter(([, value]) => value !== undefined);
+  const lines = known.map(([name, value]) => `    ${name}=${python(value)},`);
   if (Object.keys(others).length) lines.push(`    extra_body=${python(others)},`);
   return [
     "from openai import OpenAI",

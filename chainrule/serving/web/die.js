@@ -62,8 +62,9 @@ function faceRow(face, largest, isDrawn, pick, chosen, does) {
 
 /** All other tokens; one of them that has a row of its own is taken out. */
 function othersRow(others, shown, largest) {
-  const probability = Math.max(0, others.probability - (shown?.probability ?? 0));
-  const filtered = Math.max(0, (others.filtered ?? others.probability) - (shown ? (shown.filtered ?? shown.probability) : 0));
+  const without = (all, own) => Math.max(0, all - (own ?? 0));
+  const probability = without(others.probability, shown?.probability);
+  const filtered = without(others.filtered ?? others.probability, shown?.filtered ?? shown?.probability);
   const number = others.count === undefined ? "" : `${(others.count - (shown ? 1 : 0)).toLocaleString("en")} `;
   return h(
     "div",

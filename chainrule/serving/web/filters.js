@@ -4,6 +4,7 @@ import { field, h } from "/web/dom.js";
 
 export const DEFAULTS = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
 
+const MOST = { temperature: 100, top_k: 1e6, top_p: 1, min_p: 1, repetition_penalty: 100 }; // that the server takes
 const CONTROLS = [
   ["temperature", "Temperature", 0, 2, 0.05, "Below 1 sharpens the die, above 1 flattens it; 0 takes the likeliest."],
   ["top_p", "Top-p", 0, 1, 0.01, "Keep the likeliest tokens that together have this probability; 1 keeps all."],
@@ -15,13 +16,10 @@ const CONTROLS = [
 /** The filters in the address; what is not there or no number is the default. */
 export function filtersOf(params) {
   const found = { ...DEFAULTS };
-  for (const [name, , low, high] of CONTROLS) {
+  for (const [name, , low] of CONTROLS) {
     const value = params.has(name) ? Number(params.get(name)) : NaN;
-    if (Number.isFinite(value)) found[name] = Math.min(Math.max(value, low), name === "top_k" ? 1e6 : Math.max(high, 100));
+    if (value >= low && value <= MOST[name]) found[name] = name === "top_k" ? Math.round(value) : value;
   }
-  found.top_k = Math.round(found.top_k);
-  found.top_p = Math.min(found.top_p, 1);
-  found.min_p = Math.min(found.min_p, 1);
   return found;
 }
 

@@ -2,7 +2,9 @@
 
 import { h, visible } from "/web/dom.js";
 
-const CELL = 6; // pixels of one number
+const CELL = 6; // pixels of one number, at the most
+const WIDEST = 24;
+const MOST_PIXELS = 260;
 
 /**
  * A strip of values (time, units): a column for each token. The number under the pointer is told below.
@@ -10,9 +12,10 @@ const CELL = 6; // pixels of one number
  */
 export function strip(values, tokens, name) {
   const [length, units] = [values.length, values[0].length];
-  const canvas = h("canvas", { class: "heat", width: length, height: units, role: "img",
-    "aria-label": `${name} of ${units} units over ${length} tokens` });
-  canvas.style.height = `${units * CELL > 260 ? 260 : units * CELL}px`;
+  const label = `${name} of ${units} units over ${length} tokens`;
+  const canvas = h("canvas", { class: "heat", width: length, height: units, role: "img", "aria-label": label });
+  canvas.style.height = `${Math.min(MOST_PIXELS, units * CELL)}px`;
+  canvas.style.maxWidth = `${length * WIDEST}px`;
   paint(canvas, values);
   const told = h("p", { class: "faint number told" }, `from ${least(values).toFixed(2)} to ${most(values).toFixed(2)}`);
   canvas.addEventListener("pointermove", (event) => {

@@ -19,7 +19,11 @@ export function line(answer, roll, choose) {
   const at = roll * HEIGHT < ROOM ? roll * HEIGHT + ROOM : roll * HEIGHT - 5; // the drawn name stands beside the number
   const pieces = known
     .filter(({ filtered }) => filtered > 0)
-    .map((face, rank) => (face.id === drawn.id ? piece(face, "drawn", at) : piece(face, `rank-${Math.min(rank, COLOURS)}`, nameAt(face, at))));
+    .map((face, rank) => {
+      const isDrawn = face.id === drawn.id;
+      return piece(face, isDrawn ? "drawn" : `rank-${Math.min(rank, COLOURS)}`, isDrawn ? at : nameAt(face, at));
+    });
+  const from = `from ${drawn.begin.toFixed(4)} to ${drawn.end.toFixed(4)}`;
   const picture = svg(
     "svg",
     {
@@ -27,7 +31,7 @@ export function line(answer, roll, choose) {
       width: "100%",
       height: HEIGHT,
       role: "img",
-      "aria-label": `The number falls on ${visible(drawn.token)}, from ${drawn.begin.toFixed(4)} to ${drawn.end.toFixed(4)}`,
+      "aria-label": `The number falls on ${visible(drawn.token)}, ${from}`,
     },
     svg("rect", { class: "rest", x: 0, y: 0, width: WIDTH, height: HEIGHT }),
     pieces,
@@ -47,12 +51,13 @@ function nameAt({ begin, end }, taken) {
 }
 
 function piece({ id, token, filtered, begin, end }, kind, at) {
-  const height = Math.max((end - begin) * HEIGHT, 0.5);
+  const height = Math.max((end - begin) * HEIGHT, 0.5).toFixed(3);
+  const place = { x: 0, y: (begin * HEIGHT).toFixed(3), width: WIDTH, height };
   return svg(
     "g",
     { class: `piece ${kind}`, "data-id": id },
     svg("title", null, `${visible(token)}: ${percent(filtered)}, from ${begin.toFixed(4)} to ${end.toFixed(4)}`),
-    svg("rect", { x: 0, y: (begin * HEIGHT).toFixed(3), width: WIDTH, height: height.toFixed(3), "data-begin": begin, "data-end": end }),
+    svg("rect", { ...place, "data-begin": begin, "data-end": end }),
     at !== null && svg("text", { x: WIDTH + 8, y: at.toFixed(2) }, visible(token).slice(0, 18)),
   );
 }
