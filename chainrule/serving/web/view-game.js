@@ -79,7 +79,7 @@ export function show(container, context) {
     const prompt = reads === null ? tokens : tokens.slice(-reads);
     const wanted = { model, prompt, seed, n: SAMPLES, max_tokens: Math.ceil(real.count * 1.25), temperature: 1 };
     const { choices } = await api.post("/v1/completions", wanted, asking.signal);
-    const texts = choices.map(({ text }) => text.trimEnd()).filter(Boolean);
+    const texts = choices.map((choice) => choice.text.trimEnd()).filter((each) => differs(each, continuation));
     const enough = texts.find((text) => text.length >= LONG * continuation.length);
     return enough ?? texts.sort((a, b) => b.length - a.length)[0] ?? "";
   }
@@ -126,7 +126,7 @@ export function show(container, context) {
     const answers = await Promise.all(options.map(({ text }) => api.post("/compare", { text: passage.prompt + text, models: rivals }, asking.signal)));
     const cost = ({ tokens }) => tokens.filter((token) => token.end > begin).reduce((sum, { bits }) => sum + (bits ?? Infinity), 0);
     const rows = rivals.map((model, number) => [model, answers.map((answer) => cost(answer.models[number]))]);
-    return h("div", { class: "wide" }, h("table", { class: "weighed" },
+    return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Bits" }, h("table", { class: "weighed" },
       h("caption", { class: "faint small" }, "Bits that each would have cost each model: the fewer, the more it was expected"),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "to"), options.map(({ model }, place) =>
         h("th", { scope: "col", class: "right" }, `${LETTERS[place].toUpperCase()} (${shortName(model ?? "real")})`)))),
@@ -142,6 +142,12 @@ export function show(container, context) {
 
   deal();
   return () => asking?.abort();
+}
+
+/** A model may know the text by heart; then there is nothing to guess. */
+function differs(text, real) {
+  const [one, other] = [text.trim(), real.trim()];
+  return !one.startsWith(other) && !other.startsWith(one);
 }
 
 function after(seed) {

@@ -160,7 +160,7 @@ function expectations({ expectations: all }) {
   if (!all?.length) return null;
   const sign = { "so it is": "✓" };
   return h("details", null, h("summary", null, `What one would expect, and whether it is so: ${all.filter(({ verdict }) => verdict === "so it is").length} of ${all.length}`),
-    h("div", { class: "wide" }, h("table", { class: "plain" }, h("tbody", null, all.map(({ worse, better, why, gain, interval, verdict }) => h("tr", null,
+    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Expectations" }, h("table", { class: "plain" }, h("tbody", null, all.map(({ worse, better, why, gain, interval, verdict }) => h("tr", null,
       h("td", null, sign[verdict] ?? "✗"),
       h("td", null, `${better} is better than ${worse}`),
       h("td", { class: "right" }, gain == null ? "" : `by ${gain.toFixed(4)}`),

@@ -119,7 +119,7 @@ function inWord(spans, place) {
 
 function summary(answer) {
   const best = Math.min(...answer.models.map((each) => each.bits ?? Infinity));
-  return h("div", { class: "wide" }, h("table", { class: "summary" },
+  return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Totals" }, h("table", { class: "summary" },
     h("caption", { class: "unseen" }, "What the whole text costs each model"),
     h("thead", null, h("tr", null, ["Model", "Bits", "Bits per byte", "Tokens", ""].map((name, place) =>
       h("th", { scope: "col", class: place % 4 ? "right" : null }, name)))),
