@@ -64,40 +64,42 @@ export class Sampler {
     return (await this.api.post("/dice", asked)).columns[0];
   }
 
-  /** The tokens of a text of one's own. */
-  async tokensOf(branch, text) {
-    const asked = { model: branch.settings.model, prompt: text, return_token_strs: true };
-    const { tokens, token_strs } = await this.api.post("/tokenize", asked);
-    return tokens.map((id, at) => ({ id, name: token_strs[at], bits: null, top: null }));
+  /** The ids of a text of one's own. */
+  async idsOf(branch, text) {
+    return (await this.api.post("/tokenize", { model: branch.settings.model, prompt: text })).tokens;
   }
 
-  /** Tokens that a link forces, as they were when they were forced. */
-  async tokensOfIds(branch, at, ids) {
-    const face = ids.length === 1 && (await this.dieAt(branch, at)).faces.find(({ id }) => id === ids[0]);
-    if (face) return [forcedFace(face)];
-    const texts = ids.map((id) => this.api.post("/detokenize", { model: branch.settings.model, tokens: [id] }));
-    return (await Promise.all(texts)).map(({ prompt }, place) => ({
-      id: ids[place],
-      name: prompt || "<eos>",
-      bits: null,
+  /** Tokens that are to stand at a place: their names, what each would have cost there, and what they add to the text. */
+  async forced(branch, at, ids) {
+    const { model } = branch.settings;
+    const read = await this.idsBefore(branch, at);
+    const most = this.tokenizers.get(model).model_max_length ?? Infinity;
+    const prompt = [...read, ...ids].slice(-most);
+    const asked = { model, prompt, max_tokens: 0, echo: true, logprobs: 0 };
+    const [answer, texts] = await Promise.all([this.api.post("/v1/completions", asked), this.textsOf(branch, at, ids)]);
+    const { tokens, token_logprobs: logs } = answer.choices[0].logprobs;
+    const first = tokens.length - ids.length;
+    return ids.map((id, place) => ({
+      id,
+      name: tokens[first + place],
+      text: texts[place],
+      bits: bitsOf(logs[first + place]),
       top: null,
     }));
   }
 
-  /** The same tokens with what they add to the text, which for words is a space as well. */
-  async withTexts(branch, at, forced) {
+  /** What ids add to the text, one after the other; for words that is a space as well. */
+  async textsOf(branch, at, ids) {
     const before = branch.tokens.slice(Math.max(0, at - 16), at).map(({ id }) => id);
-    const ids = forced.map(({ id }) => id);
-    const longer = [0, ...ids.keys()].map((_, count) => [...before, ...ids.slice(0, count)]);
+    const longer = Array.from({ length: ids.length + 1 }, (_, count) => [...before, ...ids.slice(0, count)]);
     const asked = longer.map((tokens) => this.api.post("/detokenize", { model: branch.settings.model, tokens }));
     const texts = (await Promise.all(asked)).map(({ prompt }) => prompt.replace(/\ufffd+$/, ""));
-    return forced.map((token, place) => ({ ...token, text: texts[place + 1].slice(texts[place].length) }));
+    return ids.map((_, place) => texts[place + 1].slice(texts[place].length));
   }
 }
 
-/** A face that is to stand where another token stood. */
-export function forcedFace({ id, token, probability }) {
-  return { id, name: token, bits: -Math.log2(Math.max(probability, 1e-300)), top: null };
+function bitsOf(logarithm) {
+  return logarithm == null ? null : -logarithm / Math.LN2;
 }
 
 /** Add what one piece of the answer brings; the first brings the prompt too, where it is echoed. */
@@ -116,7 +118,7 @@ function take(branch, choice) {
       text: isPrompt ? texts[place] : place === all.length - 1 ? drawn : "",
       isPrompt,
       top: tops[place],
-      bits: logs[place] == null ? null : -logs[place] / Math.LN2,
+      bits: bitsOf(logs[place]),
     });
   });
   branch.finish = choice.finish_reason ?? branch.finish;
@@ -124,7 +126,15 @@ function take(branch, choice) {
 
 /** What each token of the prompt stands for in it: they follow one another, or have spaces between. */
 function promptTexts(prompt, names) {
-  const joined = names.join("");
+  const decoder = new TextDecoder();
+  const texts = names.map((name) => decoder.decode(bytesOf(name), { stream: true }));
+  const joined = texts.join("");
   if (!names.length || !prompt.startsWith(joined)) return names.map((name, place) => (place ? " " : "") + name);
-  return names.with(-1, names.at(-1) + prompt.slice(joined.length));
+  return texts.with(-1, texts.at(-1) + prompt.slice(joined.length));
+}
+
+/** A token that is not whole characters is named by its bytes: 'bytes:\xe2\x80'. */
+function bytesOf(name) {
+  if (!/^bytes:(\\x[0-9a-f]{2})+$/.test(name)) return new TextEncoder().encode(name);
+  return Uint8Array.from(name.split("\\x").slice(1), (each) => parseInt(each, 16));
 }

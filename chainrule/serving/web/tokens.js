@@ -9,9 +9,10 @@ export function level(bits) {
   return bits == null ? 0 : Math.min(1, Math.max(0, bits) / MOST_BITS);
 }
 
-/** A token as it stands in the text: line ends are shown and kept, nothing at all becomes a dot. */
+/** A token as it stands in the text: line ends are shown and kept; what is only part of a character becomes a dot. */
 export function inText(text, name) {
-  const shown = text === "" ? visible(name) : text.replaceAll("\n", "⏎\n").replaceAll("\t", "⇥\t");
+  if (text === "") return name.startsWith("bytes:") ? "·" : visible(name);
+  const shown = text.replaceAll("\n", "⏎\n").replaceAll("\t", "⇥\t");
   return shown.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, (found) => visible(found));
 }
 

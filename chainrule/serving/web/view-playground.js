@@ -6,7 +6,7 @@ import { choices, glance } from "/web/die-card.js";
 import { count, field, h, replace, visible } from "/web/dom.js";
 import { showEvidence } from "/web/evidence.js";
 import { filterControls, filtersOf, writeFilters } from "/web/filters.js";
-import { forcedFace, Sampler } from "/web/sampling.js";
+import { Sampler } from "/web/sampling.js";
 import { TokenText } from "/web/token-text.js";
 
 const LARGEST_SEED = 2 ** 32;
@@ -108,10 +108,10 @@ export function show(container, context) {
   }
 
   /** Keep what stands before a token, put others in its place, and go on. */
-  async function fork(parent, at, forced) {
-    const known = tree.child(parent, { at, ids: forced.map(({ id }) => id) });
+  async function fork(parent, at, ids) {
+    const known = tree.child(parent, { at, ids });
     if (known) display(known);
-    else await run(tree.addBranch(parent, at, await sampler.withTexts(parent, at, forced)));
+    else await run(tree.addBranch(parent, at, await sampler.forced(parent, at, ids)));
   }
 
   async function run(branch) {
@@ -119,6 +119,7 @@ export function show(container, context) {
     const mine = (running = new AbortController());
     display(branch);
     stop.disabled = false;
+    status.setAttribute("aria-busy", "true"); // it is read out once, at the end
     try {
       await sampler.run(branch, () => current === branch && draw(), mine.signal);
     } finally {
@@ -132,6 +133,7 @@ export function show(container, context) {
     running?.abort();
     running = null;
     stop.disabled = true;
+    status.setAttribute("aria-busy", "false");
   }
 
   // Showing.
@@ -199,8 +201,8 @@ export function show(container, context) {
     if (pinned !== place || current !== branch) return;
     const told = (promise) => promise.catch(context.fail);
     choices(die, token, column, {
-      force: (face) => told(fork(branch, place, [forcedFace(face)])),
-      forceText: (written) => told(sampler.tokensOf(branch, written).then((forced) => fork(branch, place, forced))),
+      force: (face) => told(fork(branch, place, [face.id])),
+      forceText: (written) => told(sampler.idsOf(branch, written).then((ids) => fork(branch, place, ids))),
       why: () => told(explain(branch, place, token)),
       compare: () => {
         const before = branch.tokens.slice(0, place).map((each) => each.text).join("");
@@ -248,7 +250,7 @@ export function show(container, context) {
     await run(tree.addRoot({ ...settings }));
     for (const { at, ids } of readPath(params.get("path"))) {
       if (at > current.tokens.length) return;
-      await fork(current, at, await sampler.tokensOfIds(current, at, ids));
+      await fork(current, at, ids);
     }
   }
 
@@ -257,7 +259,10 @@ export function show(container, context) {
     warning.classList.remove("hidden");
   }
 
-  return halt;
+  return () => {
+    halt();
+    state.playground = { tree, current, settings: { ...settings, prompt: prompt.value } };
+  };
 }
 
 function controls(models, settings, change) {
