@@ -105,20 +105,15 @@ function lensTable(lens, tokens) {
   const rows = lens.map((guesses, depth) =>
     h("tr", null, h("th", null, depth ? `layer ${depth}` : "input"), guesses.slice(from).map(cell)),
   );
-  return part(
-    "Logit lens",
-    "What every depth would say comes next, were it the last: the bluer, the surer.",
-    h(
-      "div",
-      { class: "wide", tabindex: 0, role: "group", "aria-label": "Logit lens" },
-      h(
-        "table",
-        { class: "lens" },
-        h("thead", null, h("tr", null, h("th", null, "after"), latest.map(name))),
-        h("tbody", null, rows),
-      ),
-    ),
+  const table = h(
+    "table",
+    { class: "lens" },
+    h("thead", null, h("tr", null, h("th", null, "after"), latest.map(name))),
+    h("tbody", null, rows),
   );
+  const scrolled = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Logit lens" }, table);
+  requestAnimationFrame(() => (scrolled.scrollLeft = scrolled.scrollWidth)); // the latest token counts most
+  return part("Logit lens", "What every depth would say comes next, were it the last: the bluer, the surer.", scrolled);
 }
 
 /** Weights of an attention without layers, or shares that add up to a logit. */

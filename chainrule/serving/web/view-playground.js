@@ -26,7 +26,7 @@ export function show(container, context) {
   let again = 0;
 
   // What is on the page.
-  const prompt = h("textarea", { id: "prompt", rows: 4, spellcheck: "false", value: settings.prompt });
+  const prompt = h("textarea", { id: "prompt", rows: 3, spellcheck: "false", value: settings.prompt });
   const press = () => sample(true);
   const start = h("button", { class: "main", type: "button", title: "Ctrl+Enter", onclick: press }, "Sample");
   const stop = h("button", { type: "button", title: "Esc", disabled: true, onclick: halt }, "Stop");
