@@ -3,6 +3,7 @@
 /rolls: the numbers that a seed gives, so that the dice can be rolled as /v1/completions would have rolled them.
 """
 
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -45,7 +46,11 @@ def add_routes(app: FastAPI, service: Service) -> None:
         sampling = Sampling(**body.filters)  # type: ignore[arg-type]
         columns = []
         for served, prompt in prompts:  # one task each, so that others have their turn in between
-            columns.append(await service.engine.run(lambda: rolled(served, prompt, sampling, body.roll, body.faces)))  # noqa: B023
+            task = partial(rolled, served, prompt, sampling, body.roll, body.faces)
+            try:
+                columns.append(await service.engine.run(task))
+            except UserError as error:  # a model that cannot go on does not keep the others from it
+                columns.append({"model": served.id, "error": str(error)})
         return {"roll": body.roll, "columns": columns}
 
     @app.get("/rolls", summary="The numbers that a seed rolls with.", responses=ERRORS)

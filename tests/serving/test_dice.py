@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 
 import chainrule
@@ -116,6 +117,17 @@ def test_of_a_text_too_long_the_latest_tokens_are_read(client: TestClient, toys:
     ids = chainrule.load(toys[2]).tokenizer.encode(long).tolist()
     column = roll(client, columns=[{"model": "transformer", "prompt": long}], roll=0.5)["columns"][0]
     assert len(ids) > 32 and column["ids"] == ids[-32:]
+
+
+def test_a_model_that_cannot_go_on_leaves_the_others_alone(toys: list[Path]):
+    service = toy_service(toys)
+    with torch.no_grad():
+        next(service.library.find("lstm").model.parameters()).fill_(torch.nan)
+    with TestClient(make_app(service), base_url="http://localhost") as client:
+        columns = [{"model": model, "prompt": "the"} for model in ("lstm", "ngram")]
+        broken, whole = roll(client, columns=columns, roll=0.5)["columns"]
+    assert broken["model"] == "lstm" and "not finite" in broken["error"]
+    assert sum(face["filtered"] for face in whole["faces"]) + whole["others"]["filtered"] == pytest.approx(1)
 
 
 def test_a_full_state_begins_anew_with_half():

@@ -64,7 +64,10 @@ export class Columns {
     const asked = { columns, roll: this.roll, faces: FACES, ...this.filters };
     const found = await this.api.post("/dice", asked, mine.signal);
     mine.signal.throwIfAborted();
-    going.forEach(([, column], place) => (column.answer = found.columns[place]));
+    going.forEach(([, column], place) => {
+      column.answer = found.columns[place];
+      column.isOver = "error" in column.answer; // a model that cannot go on does not keep the others from it
+    });
   }
 
   /** Every model takes what was drawn for it, and the next number comes. */

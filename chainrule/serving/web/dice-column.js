@@ -48,7 +48,7 @@ export class DiceColumn {
     replace(this.said, h("span", { class: "faint" }, cut + prompt.slice(-SHOWN_CHARACTERS)), tokens.map(spoken));
     this.said.scrollTop = this.said.scrollHeight;
     if (isOver) {
-      replace(this.line, h("p", { class: "faint small over" }, "The text has ended here."));
+      replace(this.line, h("p", { class: "faint small over" }, answer.error ?? "The text has ended here."));
       for (const each of [this.word, this.bars, this.evidence]) replace(each);
       return;
     }

@@ -55,6 +55,7 @@ export function visible(token) {
 
 /** 0.1234 -> "12.3%"; what is small keeps two digits that mean something. */
 export function percent(probability) {
+  if (probability == null) return "?"; // JSON has no infinity
   const value = probability * 100;
   if (value === 0) return "0%";
   if (value < 0.01) return "<0.01%";
