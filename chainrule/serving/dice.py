@@ -79,11 +79,12 @@ def rolled(served: Served, prompt: Prompt, sampling: Sampling, roll: float, most
     seen[tokenizer.eos] = False
     plain = np.exp(log_softmax(logits.astype(np.float64)))
     in_play, ends = line(logits, seen, sampling)
-    begins = np.append(0.0, ends[:-1])
-    places = dict(zip(in_play.tolist(), zip(begins.tolist(), ends.tolist(), strict=True), strict=True))
+    bounds = np.append(0.0, ends)
 
     def face(id: int) -> dict[str, Any]:
-        begin, end = places.get(id, (0.0, 0.0))
+        place = int(np.searchsorted(in_play, id))
+        is_in_play = place < len(in_play) and in_play[place] == id
+        begin, end = bounds[place : place + 2].tolist() if is_in_play else (0.0, 0.0)
         return {
             "id": id,
             "token": token_name(tokenizer, id),

@@ -73,6 +73,7 @@ export class Columns {
   /** Every model takes what was drawn for it, and the next number comes. */
   async step() {
     const next = (await this.numbers(this.rolls.length + 1))[this.rolls.length];
+    if (!this.isReady) return; // it has begun anew in the meantime
     this.take();
     this.rolls = [...this.rolls, next];
     await this.ask();

@@ -139,7 +139,7 @@ export function show(container, context) {
   async function restart(some) {
     pause();
     Object.assign(columns, some);
-    replay(await columns.numbers(1).then(([first]) => [first], context.fail));
+    await columns.numbers(1).then(([first]) => replay([first]), context.fail);
   }
 
   async function replay(rolls) {

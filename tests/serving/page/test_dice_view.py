@@ -84,7 +84,11 @@ def test_rolling_again_changes_the_number_for_all_and_the_address(page: Any):
     before = page.text_content("#roll-number")
     page.keyboard.press("r")
     until(page, f"document.querySelector('#roll-number').textContent !== '{before}'")
-    assert f"rolls={page.evaluate('document.querySelector(`.slide input`).value')[:4]}" in page.url
+    until(page, "/rolls=[0-9.e-]+$/.test(location.hash) && !/rolls=1$/.test(location.hash)")
+    number = float(page.url.split("rolls=")[1])
+    for column in roll(page, "On day 7 the", number):
+        drawn = page.get_attribute(f'.column[data-model="{column["model"]}"] .piece.drawn', "data-id")
+        assert int(drawn) == column["drawn"]["id"]
 
 
 def test_every_kind_shows_its_evidence(page: Any):
