@@ -72,4 +72,5 @@ def _written(ids: np.ndarray, following: int, die: np.ndarray, tokenizer: Tokeni
 
 
 def _rounded(probability: float) -> float:
-    return float(f"{probability:.6g}")
+    """To four digits: more is seen by nobody, and the last bits of a product may depend on how it was split."""
+    return float(f"{probability:.4g}")

@@ -49,10 +49,10 @@ def test_a_look_is_what_the_model_gives_after_that_context(architecture):
             logits, _ = model.step(ids[None], model.start(1))
         p = np.exp(logits[0, -1].double().numpy())
         p /= p.sum()
-        assert look["probability"] == pytest.approx(p[following], rel=1e-5)
+        assert look["probability"] == pytest.approx(p[following], rel=1e-3)
         assert look["token"] == Letters().token_text(int(following))
         likeliest = sorted(range(len(p)), key=lambda id: -p[id])[:FACES]
-        assert look["faces"] == [[Letters().token_text(id), pytest.approx(p[id], rel=1e-5)] for id in likeliest]
+        assert look["faces"] == [[Letters().token_text(id), pytest.approx(p[id], rel=1e-3)] for id in likeliest]
         shown = "".join(Letters().token_text(int(id)) for id in ids).rpartition("<eos>")[2]
         assert look["context"] == shown
 
