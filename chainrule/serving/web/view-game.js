@@ -113,8 +113,8 @@ export function show(container, context) {
     });
     const bits = h("div", null, h("p", { class: "faint small" }, "Measuring…"));
     replace(body.querySelector(".reveal"),
-      h("p", null, isRight ? "Right. " : "No. ", "The real one stands in ", h("span", { class: "mono" }, `${path}:${line}`),
-        split === "validation" ? ", which no model was trained on." : ", which was trained on."),
+      h("p", null, isRight ? "Right. " : "No. ", "The real one stands in ", h("span", { class: "mono", title: path }, `${path.split("/").at(-1)}:${line}`),
+        split === "validation" ? `, kept aside when ${shortName(rivals[0])} was trained.` : `, which ${shortName(rivals[0])} was trained on.`),
       bits, h("button", { class: "main", type: "button", onclick: next }, "Next passage"));
     body.querySelector(".reveal button").focus({ preventScroll: true });
     replace(bits, await weigh(round).catch((error) => h("p", { class: "faint small" }, error.message)));
