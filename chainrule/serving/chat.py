@@ -61,7 +61,7 @@ def transcript(messages: list[Message]) -> str:
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/chat/completions", Chat, ChatAnswer, "Answer in a conversation.", streams=True)
+    @post(app, "/v1/chat/completions", Chat, "Answer in a conversation.", ChatAnswer, streams=True)
     async def converse(body: Chat, request: Request) -> Any:
         if body.top_logprobs is not None and not body.logprobs:
             raise Problem(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")

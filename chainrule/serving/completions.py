@@ -92,7 +92,7 @@ class Completion(Drawing):
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/completions", Completion, CompletionAnswer, "Continue some text.", streams=True)
+    @post(app, "/v1/completions", Completion, "Continue some text.", CompletionAnswer, streams=True)
     async def complete(body: Completion, request: Request) -> Any:
         _refuse(body)
         served = service.library.find(body.model)
