@@ -152,5 +152,5 @@ def answered(kind: type[Answer] | None, streams: bool = False) -> dict[int | str
     """
     if kind is None:
         return {200: {"content": {"application/json": {"schema": {"type": "object"}}}}, **ERRORS}
-    content = {"text/event-stream": {"schema": {"type": "string"}}} if streams else {}
+    content: dict[str, Any] = {"text/event-stream": {}} if streams else {}
     return {200: {"model": kind, "content": content}, **ERRORS}

@@ -12,6 +12,7 @@ from chainrule.generation.prompt import read_prompt
 from chainrule.serving.engine import Engine, Generating, Limits
 from chainrule.serving.problems import Problem
 from tests.generation.toys import TableBigram, Total, letters, random_table
+from tests.serving.running import run_apart
 
 TOKENIZER = letters(5)
 TABLE = random_table(6, seed=3)
@@ -53,7 +54,7 @@ def run(work, limits: Limits | None = None):
         finally:
             engine.stop()
 
-    return asyncio.run(main())
+    return run_apart(main())
 
 
 class Watched(Total):

@@ -7,6 +7,7 @@ import pytest
 
 from chainrule.errors import UserError
 from chainrule.serving.server import _listen
+from tests.serving.running import run_apart
 
 
 def test_what_is_written_leaves_at_once():
@@ -25,7 +26,7 @@ def test_what_is_written_leaves_at_once():
             writer.close()
             return await found
 
-    assert asyncio.run(find()) != 0
+    assert run_apart(find()) != 0
 
 
 def test_a_port_that_is_taken_is_told():
