@@ -60,7 +60,7 @@ export function show(container, context) {
         seed = after(seed);
         return await deal(tries - 1);
       }
-      const cut = (text) => [...text].slice(0, length).join("");
+      const cut = (text) => [...text].slice(0, length).join("").trimEnd();
       const options = [{ model: null, text: cut(passage.continuation) }, ...drawn.map((text, place) => ({ model: rivals[place], text: cut(text) }))];
       round = { passage, options: shuffle(options, seed), guessed: null };
       play();
@@ -94,7 +94,7 @@ export function show(container, context) {
   function option({ text }, place) {
     return h("button", { type: "button", class: "option", title: LETTERS[place], onclick: () => guess(place) },
       h("span", { class: "letter" }, LETTERS[place].toUpperCase()),
-      h("span", { class: "passage" }, text.replace(/^ /, ""), h("span", { class: "faint" }, "…")),
+      h("span", { class: "passage" }, text.trim(), h("span", { class: "faint" }, "…")),
       h("span", { class: "who small" }));
   }
 
