@@ -60,8 +60,10 @@ def take(page: Any, address: str, scheme: str) -> None:
         if name == "dice":
             page.get_by_role("button", name="Evidence").click()
             settle(page)
-            page.locator(".column").first.screenshot()  # drawn once before the whole is taken
-            page.screenshot(path=PICTURES / f"evidence-{scheme}.png", full_page=True)
+            page.evaluate("document.querySelector('.column .evidence, .column h2, .column h3').scrollIntoView()")
+            page.mouse.wheel(0, -130)  # the controls stay at the top
+            settle(page)
+            page.screenshot(path=PICTURES / f"evidence-{scheme}.png")
 
 
 def shrink() -> None:
