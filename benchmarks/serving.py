@@ -180,9 +180,12 @@ def main(arguments: list[str] | None = None) -> None:
         peer = [str(Path(sys.executable).with_name("transformers")), "serve", str(theirs), "--device", "cpu"]
         ours = stack.enter_context(server(here, ports[0]))
         plain = stack.enter_context(server([*peer, "--port", str(ports[1])], ports[1]))
+        batching = [*peer, "--continuous-batching", "--port", str(ports[2])]
+        together = stack.enter_context(server(batching, ports[2]))
         servers = {
             "chainrule, GPT-2": (ours, "gpt2"),
             "transformers serve, GPT-2": (plain, str(theirs)),
+            "the same, continuous batching": (together, str(theirs)),
             "chainrule, 5-gram": (ours, "ngram"),
         }
         found = measure(servers, 1 if asked.trial else REPEATS)

@@ -136,7 +136,7 @@ class Engine:
                 except Exception as error:
                     self._deliver(self._fail(batch, error))
             for id in self._queues:
-                self._admit(id)
+                self._read_prompts(id)
             if self._todo:
                 self._do(*self._todo.popleft())
 
@@ -167,27 +167,32 @@ class Engine:
                     self._post(self._left, each.count)
             self._queues[id] = deque(each for each in queue if not each.is_cancelled)
 
-    def _admit(self, id: str) -> None:
-        """Read a piece of the first prompt in the queue, if there is room for all of its rows; once read, they join."""
-        queue = self._queues[id]
-        if not queue:
-            return
-        wanted = queue[0]
+    def _read_prompts(self, id: str) -> None:
+        """As many of a model's short prompts, or as much of a long one, as it reads at one time."""
+        left = AT_ONCE
+        while self._queues[id] and left > 0:
+            wanted = self._queues[id][0]
+            if not self._admit(id, wanted):
+                return
+            left -= len(wanted.prompt.ids)
+
+    def _admit(self, id: str, wanted: Generating) -> bool:
+        """Read a piece of a prompt, if there is room for all of its rows; once it is read, they join. Whether it is."""
         batch = self._batches.get(id) or Batch(wanted.served.model, wanted.served.tokenizer)
         self._batches[id] = batch
         if batch.rows and wanted.reader is None and len(batch.rows) + wanted.count > self.limits.rows:
-            return
+            return False
         rows: list[Row] = []
         answer: Answer = None
         try:
             reader = self._read_on(wanted)
             if reader is None:
-                return
+                return False
             if wanted.sampling is not None:
                 rows = batch.join(reader, wanted.prompt, wanted.sampling)
         except Exception as error:  # whatever it is, it ends this request alone
             answer = error
-        queue.popleft()
+        self._queues[id].popleft()
         wanted.reader = None
         if rows:
             wanted.rows = rows
@@ -196,6 +201,7 @@ class Engine:
         else:
             self._post(self._left, wanted.count)
             self._deliver([(wanted, answer)])
+        return True
 
     def _read_on(self, wanted: Generating) -> Decoder | None:
         """One more piece of a prompt, and once it is read, who has read it."""

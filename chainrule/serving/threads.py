@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any
 
-ENOUGH = 50_000_000  # multiplications of a step that are worth a second thread: half a millisecond of one core
+ENOUGH = 1_000_000_000  # multiplications of a step that are worth a second thread: twelve milliseconds of one core
 
 
 def use_threads(model: Any, rows: int) -> None:

@@ -40,8 +40,8 @@ def test_small_steps_take_one_thread_and_large_ones_all():
     torch.set_num_threads(2)
     assert threads._most_threads() == 2
     assert used(rows=1, parameters=1_000_000) == 1
-    assert used(rows=64, parameters=1_000_000) == 2
-    assert used(rows=1, parameters=100_000_000) == 2
+    assert used(rows=64, parameters=1_000_000) == 1
+    assert used(rows=16, parameters=100_000_000) == 2
 
 
 def test_one_thread_stays_one():
