@@ -76,7 +76,12 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.path / "tokenizer.json")
+        tokenizer = Tokenizer.load(self.path / "tokenizer.json")
+        start = self.config["tokenizer"].get("start", tokenizer.eos)
+        if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
+            raise UserError(f"'{self.path}/config.json' is damaged; train the run again")
+        tokenizer.start = start
+        return tokenizer
 
     @cached_property
     def model(self) -> LanguageModel:

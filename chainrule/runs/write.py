@@ -43,6 +43,7 @@ def write_run(
             "vocabulary_size": tokenizer.vocabulary_size,
             "is_closed": tokenizer.is_closed,
             "hash": tokenizer.fingerprint,
+            **({} if tokenizer.start == tokenizer.eos else {"start": tokenizer.start}),
         },
         "data": data,
         **({"training": training} if training else {}),
