@@ -1,4 +1,4 @@
-"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [tape] [explaining] [serving]"""
+"""`make bench`: all parts, or those that are named: python -m benchmarks [counting] [neural] [serving] ..."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Tokens a second of 1, 8 and 64 streams at once, against `transformers serve` with the same weights in the same run."""
+"""Tokens a second of 1, 8 and 64 streams, against `transformers serve` with the same weights in the same run."""
 
 import argparse
 import asyncio
