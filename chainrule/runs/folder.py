@@ -76,8 +76,9 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        tokenizer = Tokenizer.load(self.path / "tokenizer.json")
-        start = self.config["tokenizer"].get("start", tokenizer.eos)
+        facts = self.config["tokenizer"]
+        tokenizer = Tokenizer.load(self.path / "tokenizer.json", facts.get("end"))
+        start = facts.get("start", tokenizer.eos)
         if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
             raise UserError(f"'{self.path}/config.json' is damaged; train the run again")
         tokenizer.start = start

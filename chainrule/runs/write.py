@@ -43,7 +43,7 @@ def write_run(
             "vocabulary_size": tokenizer.vocabulary_size,
             "is_closed": tokenizer.is_closed,
             "hash": tokenizer.fingerprint,
-            **({} if tokenizer.start == tokenizer.eos else {"start": tokenizer.start}),
+            **({} if tokenizer.start == tokenizer.eos else {"start": tokenizer.start, "end": tokenizer.end}),
         },
         "data": data,
         **({"training": training} if training else {}),

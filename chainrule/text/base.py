@@ -81,7 +81,8 @@ def library_errors(what: str) -> Iterator[None]:
 
 
 class Tokenizer:
-    def __init__(self, backend: tokenizers.Tokenizer):
+    def __init__(self, backend: tokenizers.Tokenizer, end: str | None = None):
+        """`end`: the token that ends a text, where it is none of the usual names or there are several."""
         _make_plain(backend)
         self.backend = backend
         self.vocabulary_size: int = backend.get_vocab_size()
@@ -89,7 +90,7 @@ class Tokenizer:
         self.is_closed = self._settings["model"]["type"] == "WordLevel"
         self.marks_spaces = SPACE in json.dumps(self._settings["decoder"], ensure_ascii=False)  # as SentencePiece does
         self.unknown: int | None = self._find_unknown() if self.is_closed else None
-        self.eos: int = self._find_eos()
+        self.eos: int = self._find_eos((end,) if end else END_NAMES)
         self.start: int | None = (
             self.eos
         )  # what every text begins with; None: nothing, as some models elsewhere have it
@@ -106,12 +107,12 @@ class Tokenizer:
             raise UserError(f"the tokenizer's vocabulary is closed but lacks its token for unknown words, '{name}'")
         return int(unknown)
 
-    def _find_eos(self) -> int:
+    def _find_eos(self, names: tuple[str, ...]) -> int:
         """The end token: special, so that no text can spell it."""
         special = {token["content"] for token in self._settings["added_tokens"] if token["special"]}
-        name = next((name for name in END_NAMES if name in special), None)
+        name = next((name for name in names if name in special), None)
         if name is None:
-            raise UserError(f"the tokenizer has no end token: none of {', '.join(END_NAMES)} is a special token of it")
+            raise UserError(f"the tokenizer has no end token: none of {', '.join(names)} is a special token of it")
         eos: int = self.backend.token_to_id(name)  # type: ignore[assignment]
         if eos in self.backend.encode(name, add_special_tokens=False).ids:
             raise UserError(f"the tokenizer takes '{name}' in a text for the end of the document; rename that word")
@@ -256,6 +257,12 @@ class Tokenizer:
         return self.backend.to_str()
 
     @property
+    def end(self) -> str:
+        """The end token by its own name."""
+        name: str = self.backend.id_to_token(self.eos)  # type: ignore[assignment]
+        return name
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
@@ -263,13 +270,13 @@ class Tokenizer:
         path.write_text(self.json, encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
+    def load(cls, path: Path, end: str | None = None) -> "Tokenizer":
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
         with library_errors(f"'{path}' is not a tokenizer that can be read"):
-            return cls(tokenizers.Tokenizer.from_str(text))
+            return cls(tokenizers.Tokenizer.from_str(text), end)
 
 
 class StreamDecoder:
