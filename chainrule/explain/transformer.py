@@ -153,7 +153,7 @@ def _linear(norm: nn.Module, x: Tensor) -> Callable[[Tensor], Tensor]:
 
 def _lens(model: Any, calls: dict[nn.Module, Call], targets: np.ndarray, tokenizer: Tokenizer) -> list[list[Guess]]:
     """Every depth, at the latest positions: its likeliest next token, and how likely the one that came is to it."""
-    depths = [calls[block].arguments[0][0] for block in model.blocks] + [calls[model.blocks[-1]].output[0][0]]
+    depths = [calls[block].arguments[0][0] for block in model.blocks] + [calls[model.blocks[-1]].output[0]]
     found = []
     for x in depths:
         chances = model.output(model.norm(x[-LENS_TOKENS:])).softmax(-1)  # (time, vocabulary)

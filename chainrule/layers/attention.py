@@ -3,6 +3,7 @@
 Several query heads may share one head of keys and values (grouped heads), queries and keys may be normalised.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -12,15 +13,15 @@ from torch import Tensor, nn
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
 
-Cache = tuple[Tensor, Tensor]  # keys and values of what was read: (batch, key_value_heads, time, head_width) each
+Join = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # keys and values of new tokens -> of all that was read
 
 
 @dataclass(frozen=True)
 class Positions:
     """What attention must know of where its queries stand."""
 
-    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, head_width)
-    bias: Tensor | None = None  # (heads, time, keys)
+    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, head_width), or (batch, time, head_width)
+    bias: Tensor | None = None  # on scores, -inf for the future: (heads, time, keys), or (batch, heads, time, keys)
 
 
 class Attention(nn.Module):
@@ -43,13 +44,14 @@ class Attention(nn.Module):
             self.query_norm, self.key_norm = RMSNorm(head_width), RMSNorm(head_width)
         self.is_normalised = is_normalised
 
-    def forward(self, x: Tensor, positions: Positions, cache: Cache | None = None) -> tuple[Tensor, Cache]:
-        """x (batch, time, width) -> the same shape, and the keys and values of all that was read."""
+    def forward(self, x: Tensor, positions: Positions, join: Join | None = None) -> Tensor:
+        """x (batch, time, width) -> the same shape. Without `join`, nothing was read before."""
         query, key, value = self.project(x, positions)
-        if cache is not None:
-            key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
+        if join is not None:
+            key, value = join(key, value)
         mixed = self._attend(query, key, value, positions.bias)
-        return self.output(mixed.transpose(1, 2).flatten(2)), (key, value)
+        attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
+        return attended
 
     def project(self, x: Tensor, positions: Positions) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values as attention compares them: (batch, heads, time, head_width) each."""
@@ -62,7 +64,7 @@ class Attention(nn.Module):
             both = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
         if positions.rotation is not None:
             cosine, sine = positions.rotation
-            both = rotate(both, cosine[:, None], sine[:, None])
+            both = rotate(both, cosine.unsqueeze(-2), sine.unsqueeze(-2))
         query, key = both.transpose(1, 2).split([self.num_heads, self.num_key_value_heads], 1)
         return query, key, value.transpose(1, 2)
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from chainrule.layers.attention import Attention, Cache, Positions
+from chainrule.layers.attention import Attention, Join, Positions
 from chainrule.layers.feedforward import FeedForward
 
 
@@ -17,11 +17,10 @@ class Block(nn.Module):
         self.is_pre = is_pre
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
-    def forward(self, x: Tensor, positions: Positions, cache: Cache | None = None) -> tuple[Tensor, Cache]:
+    def forward(self, x: Tensor, positions: Positions, join: Join | None = None) -> Tensor:
         if self.is_pre:
-            mixed, cache = self.attention(self.attention_norm(x), positions, cache)
-            x = x + self.dropout(mixed)
-            return x + self.dropout(self.feedforward(self.feedforward_norm(x))), cache
-        mixed, cache = self.attention(x, positions, cache)
-        x = self.attention_norm(x + self.dropout(mixed))
-        return self.feedforward_norm(x + self.dropout(self.feedforward(x))), cache
+            x = x + self.dropout(self.attention(self.attention_norm(x), positions, join))
+            return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+        x = self.attention_norm(x + self.dropout(self.attention(x, positions, join)))
+        normed: Tensor = self.feedforward_norm(x + self.dropout(self.feedforward(x)))
+        return normed

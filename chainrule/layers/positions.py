@@ -1,5 +1,9 @@
 """Where a token stands: sinusoids or a learned table joined to its embedding, rotation of queries and keys, or a
-bias on attention scores that depends on distance (ALiBi, or learned per bucket of distances as in T5)."""
+bias on attention scores that depends on distance (ALiBi, or learned per bucket of distances as in T5).
+
+Tokens stand at `first` and after it: one place for all rows of a batch, or a tensor of one for each row. The rows then
+have an axis of their own in what is returned.
+"""
 
 import math
 from functools import lru_cache
@@ -18,12 +22,27 @@ NUM_BUCKETS = 32
 FARTHEST = 128  # distances from here on share the last bucket
 
 
-def sinusoids(first: int, count: int, width: int, device: torch.device | None = None) -> Tensor:
+First = int | Tensor  # (rows,)
+
+
+def places(first: First, count: int, device: torch.device | None = None) -> Tensor:
+    """first, first + 1, ...: (count,), or (rows, count)."""
+    if isinstance(first, int):
+        return torch.arange(first, first + count, device=device)
+    return first[:, None] + torch.arange(count, device=first.device)
+
+
+def end(first: First, count: int) -> int:
+    """One past the last place of the longest row."""
+    return count + (first if isinstance(first, int) else int(first.max()))
+
+
+def sinusoids(first: First, count: int, width: int, device: torch.device | None = None) -> Tensor:
     """sin(t / 10000^(2i/width)) beside cos of the same, positions `first` onwards: (count, width)."""
-    times = torch.arange(first, first + count, dtype=torch.float32, device=device)
+    times = places(first, count, device).float()
     rates = torch.exp(torch.arange(0, width, 2, device=device) * (-math.log(10000.0) / width))
-    angles = times[:, None] * rates  # (count, ceil(width / 2))
-    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :width]
+    angles = times[..., None] * rates  # (count, ceil(width / 2))
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[..., :width]
 
 
 class LearnedPositions(nn.Module):
@@ -33,17 +52,26 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(context_length, width).normal_(std=0.02))
 
-    def forward(self, first: int, count: int) -> Tensor:
-        return self.weight[first : first + count]
+    def forward(self, first: First, count: int) -> Tensor:
+        return self.weight[first : first + count] if isinstance(first, int) else self.weight[places(first, count)]
+
+
+def rotations(
+    first: First, count: int, width: int, base: float, device: torch.device, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
+    """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
+    enough = 1 << (end(first, count) - 1).bit_length()  # a power of two, so that few tables are made
+    cosines, sines = _table_of_rotations(enough, width, base, device, dtype)
+    which = slice(first, first + count) if isinstance(first, int) else places(first, count)
+    return cosines[which], sines[which]
 
 
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)  # what is kept must serve training too, whoever asked first
-def rotations(
-    first: int, count: int, width: int, base: float, device: torch.device, dtype: torch.dtype = torch.float32
+def _table_of_rotations(
+    count: int, width: int, base: float, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
-    times = torch.arange(first, first + count, dtype=dtype, device=device)
+    times = torch.arange(count, dtype=dtype, device=device)
     rates = base ** (-torch.arange(0, width, 2, dtype=dtype, device=device) / width)
     angles = (times[:, None] * rates).repeat(1, 2)
     return angles.cos(), angles.sin()
@@ -76,6 +104,8 @@ def _turn(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tens
 
 def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Turn each pair (x_i, x_{i + width/2}) of (..., width) by its position's angle, as Llama does."""
+    if not torch.is_grad_enabled():
+        return _turn(vectors, cosine, sine, 1)
     rotated: Tensor = _Rotate.apply(vectors, cosine, sine)
     return rotated
 
@@ -90,10 +120,19 @@ def alibi_slopes(num_heads: int) -> list[float]:
     return slopes
 
 
-def distances(first: int, count: int, device: torch.device | None = None) -> Tensor:
-    """How far back key j is from query first + i; negative for the future: (count, first + count)."""
-    queries = torch.arange(first, first + count, device=device)
-    return queries[:, None] - torch.arange(first + count, device=device)
+def distances(first: First, count: int, device: torch.device | None = None) -> Tensor:
+    """How far back key j is from query first + i; negative for the future: (count, first + count).
+
+    Of rows, all have as many keys as the longest.
+    """
+    queries = places(first, count, device)
+    return queries[..., None] - torch.arange(end(first, count), device=queries.device)
+
+
+def hidden_future(first: Tensor, count: int, dtype: torch.dtype) -> Tensor:
+    """0 for what a query may see and -inf for what is after it: (rows, 1, count, keys), alike for all heads."""
+    distance = distances(first, count)[:, None]
+    return torch.zeros(distance.shape, dtype=dtype, device=first.device).masked_fill_(distance < 0, -torch.inf)
 
 
 def buckets(distance: Tensor) -> Tensor:
@@ -114,10 +153,10 @@ class DistanceBias(nn.Module):
         if kind == "relative":
             self.weight = nn.Parameter(torch.zeros(NUM_BUCKETS, num_heads))
 
-    def forward(self, first: int, count: int, device: torch.device) -> Tensor:
-        distance = distances(first, count, device)
+    def forward(self, first: First, count: int, device: torch.device) -> Tensor:
+        distance = distances(first, count, device).unsqueeze(-3)  # (1, count, keys)
         if self.kind == "relative":
-            bias = F.embedding(buckets(distance), self.weight).permute(2, 0, 1)
+            bias = F.embedding(buckets(distance), self.weight).transpose(-4, -1).squeeze(-1)
         else:
             slopes = torch.tensor(alibi_slopes(self.num_heads), device=device)
             bias = -slopes[:, None, None] * distance

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_choice, require_fractions, require_sizes
 from chainrule.errors import UserError
-from chainrule.layers.positions import LearnedPositions, distances, sinusoids
+from chainrule.layers.cache import KeyValues
+from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
 
@@ -66,7 +67,7 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 
 
 class Model(NeuralModel):
-    """Its state is the keys and values of the words read so far: (batch, heads, time, head_width) each."""
+    """Its state is the keys and values of the words read so far."""
 
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
@@ -93,27 +94,28 @@ class Model(NeuralModel):
 
     def start(self, batch_size: int, condition: Any = None) -> State:
         heads = self.config.num_heads
-        empty = self.embedding.weight.new_empty(batch_size, heads, 0, self.config.width // heads)
-        return empty, empty
+        return KeyValues.start(1, batch_size, heads, self.embedding.weight.new_empty(self.config.width // heads))
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
-        keys, values = self.start(len(tokens)) if state is None else state
-        x = self.dropout(self._embed(tokens, keys.shape[2]))  # (batch, time, width)
+        first = 0 if state is None else state.first
+        x = self.dropout(self._embed(tokens, first))  # (batch, time, width)
         query, key, value = self._project(x)
-        keys, values = torch.cat([keys, key], 2), torch.cat([values, value], 2)
-        attended = _attend(query, keys, values).transpose(1, 2).flatten(2)  # (batch, time, width)
-        return self._feed_forward(attended, x), None if state is None else (keys, values)
+        after = None if state is None else state.extend(tokens.shape[1])
+        if after is not None:
+            key, value = after.write(0, key, value)
+        attended = _attend(query, key, value, first).transpose(1, 2).flatten(2)  # (batch, time, width)
+        return self._feed_forward(attended, x), after
 
     def output(self, hidden: Tensor) -> Tensor:
         return self.unembedding(hidden)
 
-    def _embed(self, tokens: Tensor, first: int) -> Tensor:
+    def _embed(self, tokens: Tensor, first: First) -> Tensor:
         """The vectors of words that stand at `first` and after it."""
         x, count = self.embedding(tokens), tokens.shape[1]
         if self.config.positions == "learned":
-            if first + count > self.config.context_length:
+            if end(first, count) > self.config.context_length:
                 reads = self.config.context_length
-                raise UserError(f"the text has {first + count} tokens but this model reads {reads}; shorten it")
+                raise UserError(f"the text has {end(first, count)} tokens but this model reads {reads}; shorten it")
             x = x + self.positions(first, count)
         elif self.config.positions == "sinusoidal":
             x = x + sinusoids(first, count, self.config.width, tokens.device).to(x.dtype)
@@ -138,10 +140,10 @@ class Model(NeuralModel):
         return self.feedforward_norm(h) if self.config.has_layer_norm else h
 
 
-def _attend(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """softmax(q·k/√d) v, in which the last query sees every key, the one before it all but one, and so on."""
-    time, count = query.shape[2], keys.shape[2]
-    if time == count:
+def _attend(query: Tensor, keys: Tensor, values: Tensor, first: First) -> Tensor:
+    """softmax(q·k/√d) v, in which the query at `first` sees the keys up to its own, the next one more, and so on."""
+    time = query.shape[2]
+    if keys.shape[2] == time:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True)
-    is_past = distances(count - time, time, query.device) >= 0
+    is_past = (distances(first, time, query.device) >= 0).unsqueeze(-3)  # ((batch,) 1, time, keys)
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=is_past)

@@ -70,13 +70,15 @@ def add_rows(state: State, others: State) -> State:
         return type(state)(map(add_rows, state, others))
     if state is None or hasattr(state, "add_rows"):
         return state if state is None else state.add_rows(others)
-    return (
-        np.concatenate((state, others)) if isinstance(state, np.ndarray) else sys.modules["torch"].cat((state, others))
-    )
+    join = np.concatenate if isinstance(state, np.ndarray) else sys.modules["torch"].cat
+    return join((state, others))
 
 
 def remove_row(state: State, row: int, count: int) -> State:
-    """The state of a batch of `count` rows without this one: the last row takes its place. It may change in place."""
+    """The state of a batch of `count` rows without this one: the last row takes its place.
+
+    It is given away, and so are the states that it was stepped from: they may be changed in place.
+    """
     kept = np.arange(count - 1)
     kept[row:][:1] = count - 1
 

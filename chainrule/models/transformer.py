@@ -17,6 +17,7 @@ from chainrule.errors import UserError
 from chainrule.layers import positions
 from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.block import Block
+from chainrule.layers.cache import KeyValues
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
 from chainrule.layers.norm import RMSNorm
@@ -199,30 +200,34 @@ class Model(NeuralModel):
 
     def start(self, batch_size: int, condition: Any = None) -> State:
         config = self.config
-        shape = (batch_size, config.key_value_heads, 0, config.width_of_head)
-        empty = torch.empty(shape, device=self.device)
-        state: State = {"caches": [(empty, empty) for _ in self.blocks]}
+        like = self.embedding.weight.new_empty(config.width_of_head)
+        state: State = {
+            "cache": KeyValues.start(
+                config.num_layers, batch_size, config.key_value_heads, like, limit=config.context_length
+            )
+        }
         if config.ngram_order:
             state["recent"] = self.ngrams.start(batch_size)
         return state
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
-        first = 0 if state is None else state["caches"][0][0].shape[2]
-        if first + tokens.shape[1] > self.config.context_length:
+        before: KeyValues | None = None if state is None else state["cache"]
+        time, read = tokens.shape[1], before.longest if before else 0
+        if read + time > self.config.context_length:
             raise UserError(
-                f"the text has {first + tokens.shape[1]} tokens but this model reads {self.config.context_length}; "
+                f"the text has {read + time} tokens but this model reads {self.config.context_length}; "
                 "shorten it, or read it in windows"
             )
+        first = before.first if before else 0
         x, recent = self._embed(tokens, first, state)
-        places = self._positions(first, tokens.shape[1])
-        caches = []
+        places = self._positions(first, time)
+        cache = before.extend(time) if before else None
         for index, block in enumerate(self.blocks):
-            x, cache = block(x, places, state["caches"][index] if state else None)
-            caches.append(cache)
-        after = None if state is None else {"caches": caches} | ({"recent": recent} if recent is not None else {})
+            x = block(x, places, partial(cache.write, index) if cache else None)
+        after = None if state is None else {"cache": cache} | ({"recent": recent} if recent is not None else {})
         return self.norm(x), after
 
-    def _embed(self, tokens: Tensor, first: int, state: State | None) -> tuple[Tensor, Tensor | None]:
+    def _embed(self, tokens: Tensor, first: positions.First, state: State | None) -> tuple[Tensor, Tensor | None]:
         config = self.config
         x, recent = self.embedding(tokens), None
         if config.ngram_order:
@@ -241,14 +246,15 @@ class Model(NeuralModel):
             x = F.rms_norm(x, (config.width,))
         return self.dropout(x), recent
 
-    def _positions(self, first: int, time: int) -> Positions:
-        config, device = self.config, self.device
+    def _positions(self, first: positions.First, time: int) -> Positions:
+        config, device, dtype = self.config, self.device, self.embedding.weight.dtype
+        hidden = None if isinstance(first, int) else positions.hidden_future(first, time, dtype)
         if config.positions == "rotary":
-            dtype = self.embedding.weight.dtype
-            return Positions(positions.rotations(first, time, config.width_of_head, config.rotary_base, device, dtype))
+            turn = positions.rotations(first, time, config.width_of_head, config.rotary_base, device, dtype)
+            return Positions(turn, hidden)
         if config.positions in positions.BY_DISTANCE:
             return Positions(bias=self.distance_bias(first, time, device))
-        return Positions()
+        return Positions(bias=hidden)
 
     def output_layer(self) -> tuple[Tensor, Tensor | None] | None:
         return None if self.config.logit_cap else self._output_layer()

@@ -15,6 +15,8 @@ test_a_later_token_never_changes_an_earlier_prediction = contract.test_a_later_t
 test_earlier_tokens_do_change_a_prediction = contract.test_earlier_tokens_do_change_a_prediction
 test_select_rows_agrees_with_recomputation = contract.test_select_rows_agrees_with_recomputation
 test_a_row_does_not_depend_on_its_batch_mates = contract.test_a_row_does_not_depend_on_its_batch_mates
+test_rows_come_and_go = contract.test_rows_that_come_and_go_at_any_length_are_as_if_alone
+test_a_state_may_be_stepped_from_more_than_once = contract.test_a_state_may_be_stepped_from_more_than_once
 test_padding_does_not_change_the_loss = contract.test_padding_does_not_change_the_loss
 test_losses_of_parts_add_up_to_the_loss_of_the_whole = contract.test_losses_of_parts_add_up_to_the_loss_of_the_whole
 test_the_models_own_loss_equals_the_default = contract.test_the_models_own_loss_equals_the_default
@@ -38,6 +40,12 @@ def model(request: pytest.FixtureRequest) -> mix.Model:
     edges = {"all": np.zeros(0), "order": np.array([1.5]), "entropy": np.quantile(entropies, [0.3, 0.6])}[request.param]
     weights = np.random.default_rng(0).dirichlet(np.ones(3), len(edges) + 1)
     return mix.Model(mix.Config(request.param), parts, ["ngram", "lstm", "cache"], weights, edges)
+
+
+def test_rows_of_a_mix_with_a_transformer_come_and_go():
+    """Its cache is a leaf of the mix's state, beside arrays of NumPy."""
+    parts = [fit("ngram", stream(0)), fit("transformer", stream(0)).eval()]
+    contract.test_rows_that_come_and_go_at_any_length_are_as_if_alone(mix.Model(mix.Config(), parts, ["a", "b"]))
 
 
 def test_logits_are_log_probabilities(model, tokens):

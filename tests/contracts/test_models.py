@@ -9,7 +9,18 @@ import pytest
 from chainrule import lookup
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import IGNORE, Batch, LanguageModel, Loss, State, cross_entropy, log_softmax, select_rows
+from chainrule.models.base import (
+    IGNORE,
+    Batch,
+    LanguageModel,
+    Loss,
+    State,
+    add_rows,
+    cross_entropy,
+    log_softmax,
+    remove_row,
+    select_rows,
+)
 from chainrule.training.train import MADE_OF_RUNS
 
 VOCABULARY, EOS = 7, 6
@@ -128,6 +139,45 @@ def test_select_rows_agrees_with_recomputation(model, tokens):
 def test_a_row_does_not_depend_on_its_batch_mates(model, tokens):
     for row in range(len(tokens)):
         np.testing.assert_allclose(run(model, tokens[row : row + 1])[0], run(model, tokens)[row], atol=1e-5)
+
+
+def test_rows_that_come_and_go_at_any_length_are_as_if_alone(model):
+    """Texts join a running batch with some of their tokens read, and leave it in another order, as in a server."""
+    generator = np.random.default_rng(2)
+    texts = [np.append(EOS, generator.integers(0, VOCABULARY, 20)) for _ in range(5)]
+    alone = [run(model, text[None])[0] for text in texts]
+    joins = {0: (0, 7), 1: (1, 2), 3: (2, 11), 4: (3, 1), 8: (4, 5)}  # at this step, this text, after so many tokens
+    leaves = {2: 0, 6: 2, 9: 1, 10: 4}
+    batch: list[list[int]] = []  # text and tokens read, of every row
+    state: State = None
+    for time in range(12):
+        if time in joins:
+            text, count = joins[time]
+            _, row = logits_of(model, texts[text][None, :count], model.start(1))
+            state = add_rows(state, row) if batch else row
+            batch.append([text, count])
+        if time in leaves:
+            place = [text for text, _ in batch].index(leaves[time])
+            state = remove_row(state, place, len(batch))
+            batch[place] = batch[-1]
+            batch.pop()
+        size = 2 if time in (5, 8) else 1  # several tokens at once, too
+        ids = np.array([texts[text][count : count + size] for text, count in batch])
+        logits, state = logits_of(model, ids, state)
+        for row, (text, count) in enumerate(batch):
+            np.testing.assert_allclose(logits[row], alone[text][count : count + size], atol=1e-5)
+            batch[row][1] += size
+
+
+def test_a_state_may_be_stepped_from_more_than_once(model, tokens):
+    _, state = logits_of(model, tokens[:, :4], model.start(3))
+    _, state = logits_of(model, tokens[:, 4:5], state)
+    changed = (tokens + 1) % VOCABULARY
+    for ids in (tokens, changed, tokens):
+        _, after = logits_of(model, ids[:, 5:6], state)
+        logits, _ = logits_of(model, ids[:, 6:], after)
+        expected = run(model, np.concatenate([tokens[:, :5], ids[:, 5:]], 1))
+        np.testing.assert_allclose(logits, expected[:, 6:], atol=1e-5)
 
 
 def test_padding_does_not_change_the_loss(model, tokens):

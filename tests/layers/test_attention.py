@@ -1,6 +1,7 @@
 """Attention equals the lecture's matrix form, written out with a mask of -inf, in double precision."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import Tensor
 
 from chainrule.layers.attention import Attention, Positions
+from chainrule.layers.cache import KeyValues
 from chainrule.layers.positions import DistanceBias, rotations
 
 CPU = torch.device("cpu")
@@ -95,7 +97,7 @@ def test_attention_and_its_gradients_are_the_matrix_form_with_a_mask(shape: dict
     positions = places(kind, layer.num_heads, layer.head_width)
     target = torch.randn(BATCH, TIME, WIDTH, dtype=torch.float64)
     outputs, gradients = [], []
-    for found in (layer(x, positions)[0], by_hand(layer, x, positions)):
+    for found in (layer(x, positions), by_hand(layer, x, positions)):
         wanted = [x, *layer.parameters()]
         gradients.append(torch.autograd.grad((found * target).sum(), wanted))
         outputs.append(found.detach())
@@ -122,8 +124,8 @@ def part(layer: Attention, heads: list[int], groups: list[int]) -> Attention:
 @torch.no_grad()
 def test_many_heads_are_the_sum_of_heads_computed_one_at_a_time():
     layer, x = make(num_heads=4, num_key_value_heads=4, head_width=3), inputs()
-    alone = sum(part(layer, [head], [head])(x, Positions())[0] for head in range(4))
-    torch.testing.assert_close(layer(x, Positions())[0], alone + layer.output.bias, rtol=0, atol=1e-10)
+    alone = sum(part(layer, [head], [head])(x, Positions()) for head in range(4))
+    torch.testing.assert_close(layer(x, Positions()), alone + layer.output.bias, rtol=0, atol=1e-10)
 
 
 @torch.no_grad()
@@ -132,9 +134,9 @@ def test_grouped_heads_are_heads_whose_keys_and_values_are_repeated():
     layer, x = make(num_heads=6, num_key_value_heads=2, head_width=4), inputs()
     repeated = part(layer, list(range(6)), [0, 0, 0, 1, 1, 1])
     repeated.output.bias.data = layer.output.bias.data
-    torch.testing.assert_close(layer(x, Positions())[0], repeated(x, Positions())[0], rtol=0, atol=1e-10)
+    torch.testing.assert_close(layer(x, Positions()), repeated(x, Positions()), rtol=0, atol=1e-10)
     interleaved = part(layer, list(range(6)), [0, 1, 0, 1, 0, 1])
-    assert (layer(x, Positions())[0] - interleaved(x, Positions())[0]).abs().max() > 0.1
+    assert (layer(x, Positions()) - interleaved(x, Positions())).abs().max() > 0.1
 
 
 @pytest.mark.parametrize("pieces", [[1] * 7, [7], [3, 4], [1, 5, 1], [2, 2, 3], [6, 1], [0, 4, 0, 3]], ids=str)
@@ -143,15 +145,15 @@ def test_grouped_heads_are_heads_whose_keys_and_values_are_repeated():
 def test_a_cache_read_in_pieces_gives_what_one_reading_gives(kind: str, pieces: list[int]):
     """Pieces of several tokens in the middle of a cache, and empty ones, included."""
     layer, x = make(num_heads=4, num_key_value_heads=2, head_width=4), inputs()
-    whole, (keys, values) = layer(x, places(kind, 4, 4))
-    cache = (torch.empty(BATCH, 2, 0, 4, dtype=x.dtype), torch.empty(BATCH, 2, 0, 4, dtype=x.dtype))
+    whole = layer(x, places(kind, 4, 4))
+    cache = KeyValues.start(1, BATCH, 2, x.new_empty(4))
     found, first = [], 0
     for count in pieces:
-        out, cache = layer(x[:, first : first + count], places(kind, 4, 4, first, count), cache)
-        found.append(out)
+        cache = cache.extend(count)
+        piece = x[:, first : first + count]
+        found.append(layer(piece, places(kind, 4, 4, first, count), partial(cache.write, 0)))
         first += count
     torch.testing.assert_close(torch.cat(found, 1), whole, rtol=0, atol=1e-6 if kind == "rotary" else 1e-12)
-    torch.testing.assert_close(cache, (keys, values), rtol=0, atol=1e-6 if kind == "rotary" else 1e-12)
 
 
 @pytest.mark.parametrize("time", [2, 33, 150, 600])
@@ -165,7 +167,7 @@ def test_what_comes_later_changes_nothing_at_all(kind: str, time: int):
     changed = x.clone()
     cut = time // 2
     changed[:, cut:] = 100 * torch.randn(BATCH, time - cut, WIDTH)
-    before, after = layer(x, positions)[0], layer(changed, positions)[0]
+    before, after = layer(x, positions), layer(changed, positions)
     assert torch.equal(before[:, :cut], after[:, :cut])
     assert not torch.allclose(before[:, cut:], after[:, cut:])
 
@@ -178,10 +180,10 @@ def test_dropout_takes_weights_away_and_scales_up_the_others():
     layer.query_key_value.weight.data[24:] = torch.eye(12)
     layer.output.weight.data = torch.eye(12, dtype=torch.float64)
     words = torch.eye(12, dtype=torch.float64).expand(500, 12, 12)
-    weights = layer.eval()(words, Positions())[0]
+    weights = layer.eval()(words, Positions())
     torch.testing.assert_close(weights.sum(-1), torch.ones(500, 12, dtype=torch.float64))
     assert torch.equal(weights[0], weights[1])
-    dropped = layer.train()(words, Positions())[0]
+    dropped = layer.train()(words, Positions())
     is_kept = dropped != 0
     torch.testing.assert_close(dropped[is_kept], weights[is_kept] / 0.75)
     seen = weights > 0  # the past, 78 weights of each matrix

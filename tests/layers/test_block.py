@@ -32,7 +32,7 @@ def normed(x: Tensor, norm: nn.Module) -> Tensor:
 
 def by_hand(block: Block, x: Tensor) -> Tensor:
     def attend(x: Tensor) -> Tensor:
-        return block.attention(x, Positions())[0]
+        return block.attention(x, Positions())
 
     first, second = block.attention_norm, block.feedforward_norm
     if block.is_pre:
@@ -52,7 +52,7 @@ def x() -> Tensor:
 def test_norms_stand_where_they_are_said_to_stand(x: Tensor, is_pre: bool, norm: str):
     block = make(is_pre, norm)
     x.requires_grad_()
-    found, expected = block(x, Positions())[0], by_hand(block, x)
+    found, expected = block(x, Positions()), by_hand(block, x)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
     wanted = [x, *block.parameters()]
     for ours, theirs in zip(
@@ -62,11 +62,20 @@ def test_norms_stand_where_they_are_said_to_stand(x: Tensor, is_pre: bool, norm:
 
 
 @pytest.mark.parametrize("is_pre", [True, False], ids=["pre", "post"])
-def test_the_cache_is_that_of_its_attention(x: Tensor, is_pre: bool):
-    block = make(is_pre)
-    _, cache = block(x, Positions())
+@torch.no_grad()
+def test_keys_and_values_are_handed_to_join_and_what_it_gives_is_attended_to(x: Tensor, is_pre: bool):
+    """Attention to values of zero gives the output's bias."""
+    block, handed = make(is_pre), []
+
+    def join(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        handed.extend([key, value])
+        return torch.zeros_like(key), torch.zeros_like(value)
+
+    found = block(x, Positions(), join)
     before = block.attention_norm(x) if is_pre else x
-    torch.testing.assert_close(cache, block.attention(before, Positions())[1], rtol=0, atol=0)
+    torch.testing.assert_close(handed, list(block.attention.project(before, Positions())[1:]), rtol=0, atol=0)
+    block.attention.output.weight.zero_()
+    torch.testing.assert_close(found, block(x, Positions()), rtol=0, atol=1e-12)
 
 
 def test_a_block_whose_projections_are_zero_does_nothing(x: Tensor):
@@ -77,22 +86,22 @@ def test_a_block_whose_projections_are_zero_does_nothing(x: Tensor):
             nn.init.zeros_(layer.weight)
             nn.init.zeros_(layer.bias)
         nothing = x if is_pre else normed(normed(x, block.attention_norm), block.feedforward_norm)
-        torch.testing.assert_close(block(x, Positions())[0], nothing, rtol=0, atol=0 if is_pre else 1e-10)
+        torch.testing.assert_close(block(x, Positions()), nothing, rtol=0, atol=0 if is_pre else 1e-10)
 
 
 @pytest.mark.parametrize("is_pre", [True, False], ids=["pre", "post"])
 def test_dropout_is_on_while_training_and_off_after(x: Tensor, is_pre: bool):
     plain, block = make(is_pre).eval(), make(is_pre, dropout=0.5)
-    assert torch.equal(block.eval()(x, Positions())[0], plain(x, Positions())[0])
+    assert torch.equal(block.eval()(x, Positions()), plain(x, Positions()))
     block.train()
-    assert not torch.equal(block(x, Positions())[0], block(x, Positions())[0])
+    assert not torch.equal(block(x, Positions()), block(x, Positions()))
     torch.manual_seed(7)
-    first = block(x, Positions())[0]
+    first = block(x, Positions())
     torch.manual_seed(7)
-    assert torch.equal(first, block(x, Positions())[0])
+    assert torch.equal(first, block(x, Positions()))
 
 
 def test_dropout_spares_the_residual(x: Tensor):
     """With all but nothing kept, a pre-norm block is the identity, not zero."""
     block = make(True, dropout=1 - 1e-12).train()
-    torch.testing.assert_close(block(x, Positions())[0], x, rtol=0, atol=0)
+    torch.testing.assert_close(block(x, Positions()), x, rtol=0, atol=0)

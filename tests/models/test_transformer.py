@@ -14,7 +14,7 @@ from chainrule.errors import UserError
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
 from chainrule.models._presets import PUBLISHED
-from chainrule.models.base import Batch, select_rows
+from chainrule.models.base import Batch, add_rows, remove_row, select_rows
 from chainrule.models.transformer import GPT2, LLAMA, SIZES, Config, Model
 from chainrule.planning.parameters import count_parameters
 from chainrule.planning.shapes import shape_of
@@ -97,6 +97,27 @@ def test_however_a_text_is_read_its_predictions_are_the_same(kind: str, join: st
         assert (whole[:, 6:] - other[:, 6:]).abs().max() > 1e-3, config
         found = in_pieces(model, WORDS, [1, 4, 3, 1, 1])
         assert (found - whole).abs().max() < 1e-4, config
+
+
+@pytest.mark.parametrize("norm_placement", PLACEMENTS)
+@pytest.mark.parametrize(("kind", "join"), JOINS)
+@torch.no_grad()
+def test_rows_of_different_lengths_are_predicted_as_if_alone(kind: str, join: str, norm_placement: str):
+    """Three rows join after 2, 5 and 1 tokens, take steps of 1, 3 and 1 together, one leaves, the others go on."""
+    for config in table(kind, join, norm_placement):
+        model = make(config, deviation=0.2)
+        alone = model.output(model.read(torch.from_numpy(WORDS), None)[0])
+        read = np.array([2, 5, 1])
+        states = [model.step(WORDS[row : row + 1, :count], model.start(1))[1] for row, count in enumerate(read)]
+        state, rows = add_rows(add_rows(states[0], states[1]), states[2]), np.arange(3)
+        for size in (1, 3, 1, None, 1, 2):
+            if size is None:
+                state, rows, read = remove_row(state, 1, 3), rows[[0, 2]], read[[0, 2]]
+                continue
+            places = read[:, None] + np.arange(size)
+            logits, state = model.step(WORDS[rows[:, None], places], state)
+            torch.testing.assert_close(logits, alone[rows[:, None], places], rtol=0, atol=1e-5)
+            read = read + size
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,6 +270,18 @@ def test_a_text_longer_than_the_context_is_refused():
     _, state = model.step(long[:, :10], model.start(3))
     with pytest.raises(UserError, match=sentence.format(18)):
         model.step(long[:, 10:18], state)
+
+
+def test_a_row_that_would_pass_the_context_is_refused_with_its_batch():
+    """15 and 3 tokens of 16: one more is fine, two are not, and once the long row has left they are."""
+    model = make()
+    _, state = model.step(np.tile(WORDS, 2)[:1, :15], model.start(1))
+    state = add_rows(state, model.step(WORDS[1:2, :3], model.start(1))[1])
+    model.step(WORDS[:2, :1], state)
+    with pytest.raises(UserError, match="^the text has 17 tokens but this model reads 16"):
+        model.step(WORDS[:2, :2], state)
+    logits, _ = model.step(WORDS[1:2, 3:5], remove_row(state, 0, 2))
+    torch.testing.assert_close(logits, predict(model, WORDS[1, :5])[:, 3:], rtol=0, atol=1e-4)
 
 
 def test_nothing_read_is_nothing_predicted():

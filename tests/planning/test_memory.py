@@ -68,7 +68,7 @@ def test_the_cache_is_what_the_state_holds():
     model = Model(config, 100, 0)
     with torch.no_grad():
         _, state = model.step(torch.zeros(1, 32, dtype=torch.long), model.start(1))
-    held = sum(part.numel() * part.element_size() for pair in state["caches"] for part in pair)
+    held = sum(each.numel() * each.element_size() for each in state["cache"]._tensors)
     memory = training_memory(1, shape_of(asdict(config), 100))
     assert memory.cache_per_context == held
     assert memory.cache_per_token == held // 32

@@ -57,17 +57,17 @@ def poll_layer() -> Attention:
 @torch.no_grad()
 def test_row_18_the_in_class_poll():
     """Row 18: x'₄ = .1 x₁ + .2 x₂ + .6 x₃ + .1 x₄ = [.1, .2, 1.2, .1]."""
-    found, _ = poll_layer()(POLL[None], Positions())
+    found = poll_layer()(POLL[None], Positions())
     assert found[0, 3].tolist() == pytest.approx([0.1, 0.2, 1.2, 0.1], abs=1e-7)
 
 
 @torch.no_grad()
 def test_row_18_the_in_class_poll_when_x2_and_x3_change_places():
     """Row 18: the same, for the weights follow the words; bound to their places they would give [.1, .6, .4, .1]."""
-    found, _ = poll_layer()(POLL[None, [0, 2, 1, 3]], Positions())
+    found = poll_layer()(POLL[None, [0, 2, 1, 3]], Positions())
     assert found[0, 3].tolist() == pytest.approx([0.1, 0.2, 1.2, 0.1], abs=1e-7)
     for order in permutations(range(3)):
-        found, _ = poll_layer()(POLL[None, [*order, 3]], Positions())
+        found = poll_layer()(POLL[None, [*order, 3]], Positions())
         assert found[0, 3].tolist() == pytest.approx([0.1, 0.2, 1.2, 0.1], abs=1e-7)
 
 
