@@ -19,7 +19,7 @@ from chainrule.text.base import Tokenizer
 from chainrule.text.bpe import load_gpt2
 
 INDEX = "model.safetensors.index.json"
-ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu_fast": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
+ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
 # Tensors that only repeat what the settings say.
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 
@@ -84,8 +84,7 @@ def _llama(settings: dict[str, Any]) -> Config:
         positions="rotary",
         rotary_base=_rotary_base(settings),
         tied=settings.get("tie_word_embeddings", False) is True,
-        bias=settings.get("attention_bias", False) is True and kind != "qwen2",
-        query_bias=kind == "qwen2",
+        attention_bias="queries" if kind == "qwen2" else "all" if settings.get("attention_bias") is True else "as-bias",
         qk_norm=kind == "qwen3",
         initialisation="normal",
     )
@@ -168,7 +167,9 @@ def _end_name(folder: Path, settings: dict[str, Any]) -> str | None:
         return None
     words = _json(folder / "tokenizer.json")
     added = words.get("added_tokens") if isinstance(words.get("added_tokens"), list) else []
-    return next((str(each["content"]) for each in added or [] if isinstance(each, dict) and each.get("id") == end), None)
+    return next(
+        (str(each["content"]) for each in added or [] if isinstance(each, dict) and each.get("id") == end), None
+    )
 
 
 def _tensors(folder: Path) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What an importer finds: a Transformer's settings, its tensors by our names, and a tokenizer; and a run made of them."""
+"""What an importer finds: a model, its tensors checked one by one, and a tokenizer."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,9 @@ def build(
             if name in ours:
                 ours[name] = ours[name][: tokenizer.vocabulary_size].copy()
         left = vocabulary_size - tokenizer.vocabulary_size
-        notes.append(f"{left:,} of the model's {vocabulary_size:,} tokens are padding that no text has; they are left out")
+        notes.append(
+            f"{left:,} of the model's {vocabulary_size:,} tokens are padding that no text has; they are left out"
+        )
     with torch.device("meta"):
         model = Model(config, tokenizer.vocabulary_size, tokenizer.eos)
     model.load_state_dict({name: torch.from_numpy(array) for name, array in ours.items()}, assign=True)

@@ -73,7 +73,7 @@ def llama(config: Config) -> list[Part]:
         ]
         if config.has_query_bias:
             parts.append(Part(f"{stem}.attention.query_key_value.bias", tuple(f"{p}.bias" for p in projections), rows))
-        if config.has_bias:
+        if config.has_attention_output_bias:
             parts.append(Part(f"{stem}.attention.output.bias", (f"{there}.self_attn.o_proj.bias",)))
         if config.qk_norm:
             parts += [
@@ -166,7 +166,7 @@ def _refuse_names(asked: list[str], theirs: Mapping[str, np.ndarray]) -> None:
         raise UserError(f"{_count(missing, 'tensor')} of this architecture {_are(missing)} missing: {_some(missing)}")
     if left:
         raise UserError(
-            f"{_count(left, 'tensor')} {_are(left)} not of this architecture, as the settings describe it: {_some(left)}"
+            f"{_count(left, 'tensor')} {_are(left)} not of the architecture that the settings describe: {_some(left)}"
         )
 
 
