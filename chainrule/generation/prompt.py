@@ -65,14 +65,17 @@ class Continuation:
         return shown
 
 
-def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool) -> Prompt:
-    """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it."""
+def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool, heals: bool = True) -> Prompt:
+    """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it.
+
+    Whoever wants to know how likely the prompt's own tokens are has none of them taken back: `heals` is False.
+    """
     encoded = np.asarray(tokenizer.encode(text), dtype=np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(encoded) > reads and not truncate:
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
         raise UserError(f"{found}; shorten it or pass --truncate")
-    opening, allowed = _take_back(tokenizer, encoded)
+    opening, allowed = _take_back(tokenizer, encoded) if heals else ("", None)
     start: int | None = getattr(tokenizer, "start", tokenizer.eos)
     ids = encoded[: len(encoded) - bool(opening)]
     if start is not None or not len(ids):

@@ -39,7 +39,7 @@ def read_huggingface(folder: Path) -> Imported:
     if config.tied:
         for name in ("lm_head.weight", "embed_out.weight"):
             tensors.pop(name, None)
-    return build(config, parts(config), tensors, tokenizer, whole(settings, "vocab_size"))
+    return build(config, parts, tensors, tokenizer, whole(settings, "vocab_size"))
 
 
 def _gpt2(settings: dict[str, Any]) -> Config:

@@ -1,5 +1,6 @@
 """What an importer finds: a model, its tensors checked one by one, and a tokenizer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,17 +21,23 @@ class Imported:
 
 
 def build(
-    config: Config, parts: list[Part], theirs: dict[str, np.ndarray], tokenizer: Tokenizer, vocabulary_size: int
+    config: Config,
+    layout: Callable[[Config], list[Part]],
+    theirs: dict[str, np.ndarray],
+    tokenizer: Tokenizer,
+    vocabulary_size: int,
 ) -> Imported:
     """A model whose every tensor was checked. Rows that stand for no token of the tokenizer are left out."""
     notes = []
+    if config.num_layers > len(theirs):  # before anything is made of so many
+        raise UserError(f"the settings speak of {config.num_layers:,} layers, but the files hold {len(theirs)} tensors")
     if tokenizer.vocabulary_size > vocabulary_size:
         found = f"the tokenizer has {tokenizer.vocabulary_size:,} tokens but the model {vocabulary_size:,}"
         raise UserError(f"{found}; they do not belong together")
     with torch.device("meta"):  # no memory: the weights come from the file
         whole = Model(config, vocabulary_size, tokenizer.eos)
     shapes = {name: tuple(tensor.shape) for name, tensor in whole.state_dict().items()}
-    ours = take_in(parts, theirs, shapes)
+    ours = take_in(layout(config), theirs, shapes)
     if tokenizer.vocabulary_size < vocabulary_size:
         for name in ("embedding.weight", "unembedding.weight"):
             if name in ours:

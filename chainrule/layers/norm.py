@@ -10,11 +10,15 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 
+def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
+    return x * scale, scale
+
+
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
-        scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
-        normed = x * scale
+        normed, scale = _normed(x, epsilon)
         ctx.save_for_backward(normed, scale, gain)
         return normed * gain
 
@@ -35,5 +39,7 @@ class RMSNorm(nn.Module):
         self.epsilon = epsilon
 
     def forward(self, x: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return _normed(x, self.epsilon)[0] * self.weight
         normed: Tensor = _RMSNorm.apply(x, self.weight, self.epsilon)
         return normed

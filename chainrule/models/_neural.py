@@ -97,7 +97,7 @@ class NeuralModel(nn.Module, LanguageModel):
     def _check(self, tokens: Array) -> Tensor:
         ids = torch.as_tensor(np.asarray(tokens, np.int64) if isinstance(tokens, np.ndarray) else tokens).long()
         if ids.numel():
-            check_ids(np.array([int(ids.min()), int(ids.max())]), self.vocabulary_size)
+            check_ids(np.array([int(bound) for bound in ids.aminmax()]), self.vocabulary_size)
         return ids.to(self.device)
 
     @property

@@ -16,7 +16,7 @@ import chainrule
 from chainrule.errors import UserError
 from chainrule.serving import about, chat, completions, page, tokens
 from chainrule.serving.guard import Door, Guard, answer
-from chainrule.serving.problems import Problem
+from chainrule.serving.problems import Problem, bug
 from chainrule.serving.schema import describe
 from chainrule.serving.service import Service
 
@@ -77,7 +77,7 @@ async def _answer_query(request: Request, error: Exception) -> Response:
 
 
 async def _answer_bug(request: Request, error: Exception) -> JSONResponse:
-    return answer(Problem(500, "something went wrong inside the server; its log says what", "bug"))
+    return answer(bug())
 
 
 class Counted:

@@ -1,14 +1,14 @@
 """From a request to what the engine draws: prompts as text or ids, settings, and all that is heard of each sample."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, Token
-from chainrule.generation.batch import most_likely
+from chainrule.generation.batch import NOT_FINITE, most_likely
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models.base import log_softmax
 from chainrule.serving.engine import Answer, Generating
@@ -18,6 +18,7 @@ from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
 
 Likely = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
+Drawn = AsyncGenerator[tuple["Asked", list[Token]], None]  # new tokens of some samples of a prompt, as they come
 
 
 @dataclass
@@ -33,8 +34,11 @@ class Echo:
         """logits (time, vocabulary) are for the tokens that come after those heard of so far."""
         begin = len(self.log_probabilities) + 1
         following = self.ids[begin : begin + len(logits)]
-        logits = logits[: len(following)]
-        found = log_softmax(logits)
+        if len(following) == 0:
+            return
+        found = log_softmax(logits[: len(following)])
+        if np.isnan(found).any():
+            raise UserError(NOT_FINITE)
         self.log_probabilities += found[np.arange(len(following)), following].tolist()
         zero = np.zeros(len(found))
         self.likely += most_likely(found, zero, self.alternatives) if self.alternatives else [()] * len(found)
@@ -61,31 +65,45 @@ class Asked:
 
 
 def ask(
-    served: Served, prompt: str | list[int], sampling: Sampling | None, wants_echo: bool, alternatives: int
+    served: Served,
+    prompt: str | list[int],
+    sampling: Sampling | None,
+    wants_echo: bool = False,
+    alternatives: int = 0,
+    field: str = "prompt",
 ) -> Asked:
-    """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front."""
-    tokenizer = served.tokenizer
+    """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front.
+
+    Where the log-probabilities of a text's own tokens are wanted, a space at its end is one of them; else it is taken
+    back, to begin the word that comes.
+    """
     if isinstance(prompt, str):
-        try:
-            read = read_prompt(served.model, tokenizer, prompt, truncate=False)
-        except UserError as error:
-            what = str(error).replace(" or pass --truncate", "")
-            raise Problem(400, what, "context_length_exceeded", "prompt") from None
-        ids, text = read.ids[1:].tolist(), prompt
+        read = _read_text(served, prompt, not wants_echo, field)
+        ids = [id for id in read.ids.tolist() if id != served.tokenizer.eos]  # which no text spells
     else:
-        if not prompt:
-            raise Problem(400, "a prompt of ids must not be empty; the end token begins a text", None, "prompt")
-        check_ids(tokenizer, prompt, "prompt")
-        if served.context_length is not None and len(prompt) > served.context_length:
-            found = f"the prompt has {len(prompt)} tokens but this model reads {served.context_length}; shorten it"
-            raise Problem(400, found, "context_length_exceeded", "prompt")
-        ids, text = prompt, tokenizer.decode(prompt)
-        read = Prompt(np.array(prompt, np.int64), text)
+        read = _read_ids(served, prompt, field)
+        ids = prompt
     echo = Echo(read.ids, alternatives) if wants_echo else None
-    return Asked(Generating(served, read, sampling, echo.heed if echo else None), text, ids, echo)
+    return Asked(Generating(served, read, sampling, echo.heed if echo else None), read.text, ids, echo)
 
 
-async def draw(service: Service, asked: Sequence[Asked]) -> AsyncIterator[tuple[Asked, list[Token]]]:
+def _read_text(served: Served, text: str, heals: bool, field: str) -> Prompt:
+    try:
+        return read_prompt(served.model, served.tokenizer, text, truncate=False, heals=heals)
+    except UserError as error:
+        what = str(error).replace(" or pass --truncate", "")
+        raise Problem(400, what, "context_length_exceeded", field) from None
+
+
+def _read_ids(served: Served, ids: list[int], field: str) -> Prompt:
+    check_ids(served.tokenizer, ids, field)
+    if served.context_length is not None and len(ids) > served.context_length:
+        found = f"the prompt has {len(ids)} tokens but this model reads {served.context_length}; shorten it"
+        raise Problem(400, found, "context_length_exceeded", field)
+    return Prompt(np.array(ids, np.int64), served.tokenizer.decode(ids))
+
+
+async def draw(service: Service, asked: Sequence[Asked]) -> Drawn:
     """What is drawn for the prompts of one request, as it comes; whoever stops listening stops the drawing."""
     answers: asyncio.Queue[tuple[Generating, Answer]] = asyncio.Queue()
     owners = {each.generating: each for each in asked}

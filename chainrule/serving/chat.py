@@ -4,25 +4,29 @@ Models trained on plain text know no roles, so each message is a paragraph that 
 where the user would speak again.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from secrets import token_hex
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from chainrule.generation import Token
-from chainrule.serving.ask import Asked, ask
+from chainrule.serving.answers import ChatAnswer
+from chainrule.serving.ask import Asked, Drawn, ask
 from chainrule.serving.completions import MOST_LOGPROBS, Drawing, finite
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import MOST_TOKENS, Body, Text, post
 from chainrule.serving.service import Service
-from chainrule.serving.stream import events, first_of
+from chainrule.serving.stream import draw_counted, events, while_heard
 from chainrule.serving.tokens import token_name
 from chainrule.text.base import Tokenizer
 
-SPEAKERS = {"system": "", "developer": "", "user": "User: ", "assistant": "Assistant: "}
+SPEAKERS = {"user": "User: ", "assistant": "Assistant: "}
 ENDINGS = ("\nUser:", "\nAssistant:")
 MOST_MESSAGES = 1000
 
@@ -34,7 +38,7 @@ class TextPart(Body):
 
 class Message(Body):
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MOST_MESSAGES)]
+    content: Text | Annotated[list[TextPart], Field(max_length=MOST_MESSAGES, fail_fast=True)]
     name: Annotated[str, Field(max_length=1000)] | None = None
 
     @property
@@ -43,7 +47,7 @@ class Message(Body):
 
 
 class Chat(Drawing):
-    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
     max_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     logprobs: bool | None = False
@@ -52,50 +56,54 @@ class Chat(Drawing):
 
 def transcript(messages: list[Message]) -> str:
     """'Be brief.\\n\\nUser: Hello\\nAssistant:'."""
-    lines = [f"{SPEAKERS[each.role]}{each.text}{'' if SPEAKERS[each.role] else chr(10)}" for each in messages]
-    return "\n".join([*lines, "Assistant:"])
+    said = [f"{SPEAKERS[each.role]}{each.text}\n" if each.role in SPEAKERS else f"{each.text}\n\n" for each in messages]
+    return "".join([*said, "Assistant:"])
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/chat/completions", Chat, "Answer in a conversation.")
+    @post(app, "/v1/chat/completions", Chat, ChatAnswer, "Answer in a conversation.", streams=True)
     async def converse(body: Chat, request: Request) -> Any:
         if body.top_logprobs is not None and not body.logprobs:
             raise Problem(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")
         served = service.library.find(body.model)
-        wanted = body.max_completion_tokens or body.max_tokens or 256
-        sampling = body.sampling(wanted, body.n, body.top_logprobs or 0, stop=ENDINGS)
-        asked = ask(served, transcript(body.messages), sampling, False, 0)
+        max_tokens = body.max_completion_tokens or body.max_tokens or 256
+        sampling = body.sampling(max_tokens, body.wanted, body.top_logprobs or 0, stop=ENDINGS)
+        asked = await asyncio.to_thread(ask, served, transcript(body.messages), sampling, field="messages")
         head = {"id": f"chatcmpl-{token_hex(12)}", "created": int(time.time()), "model": served.id}
         answer = Answer(head, body, served.tokenizer, asked)
-        drawn = first_of(service, served, [asked])
+        drawn = draw_counted(service, served, [asked])
         if body.stream:
-            return await events(answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
-        async for _, tokens in drawn:
-            answer.hear(tokens)
-        return answer.whole()
+            return await events(request, answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
+        return JSONResponse(await while_heard(request, answer.whole(drawn)))
 
 
 class Answer:
+    """The choices of one request, told whole or piece by piece."""
+
     def __init__(self, head: dict[str, Any], body: Chat, tokenizer: Tokenizer, asked: Asked):
         self.body, self.tokenizer, self.asked = body, tokenizer, asked
         self.head = head | {"object": "chat.completion.chunk" if body.stream else "chat.completion"}
-        self.tokens: list[list[Token]] = [[] for _ in range(body.n)]
+        self.tokens: list[list[Token]] = [[] for _ in range(body.wanted)]
 
-    def hear(self, tokens: list[Token]) -> None:
-        for token in tokens:
-            self.tokens[token.sample].append(token)
+    async def pieces(self, drawn: Drawn) -> AsyncGenerator[dict[str, Any], None]:
+        has_begun = [False] * len(self.tokens)
+        async with aclosing(drawn):
+            async for _, new in drawn:
+                for token in new:
+                    tokens = self.tokens[token.sample]
+                    delta = {} if tokens else {"role": "assistant"}
+                    tokens.append(token)
+                    delta["content"] = token.text if has_begun[token.sample] else _shown(token.text)
+                    has_begun[token.sample] |= bool(token.text)
+                    yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
-    async def pieces(self, drawn: AsyncIterator[tuple[Asked, list[Token]]]) -> AsyncIterator[dict[str, Any]]:
-        async for _, tokens in drawn:
-            for token in tokens:
-                is_first = not self.tokens[token.sample]
+    async def whole(self, drawn: Drawn) -> dict[str, Any]:
+        async for _, new in drawn:
+            for token in new:
                 self.tokens[token.sample].append(token)
-                delta = ({"role": "assistant"} if is_first else {}) | {"content": _shown([token], is_first)}
-                yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
-
-    def whole(self) -> dict[str, Any]:
+        said = [_shown("".join(token.text for token in tokens)) for tokens in self.tokens]
         choices = [
-            self._choice(number, "message", {"role": "assistant", "content": _shown(tokens, True)}, tokens)
+            self._choice(number, "message", {"role": "assistant", "content": said[number]}, tokens)
             for number, tokens in enumerate(self.tokens)
         ]
         return self.head | {"choices": choices, "usage": self.usage()}
@@ -123,7 +131,6 @@ class Answer:
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def _shown(tokens: list[Token], is_first: bool) -> str:
+def _shown(text: str) -> str:
     """The space after 'Assistant:' belongs to the transcript, not to the answer."""
-    text = "".join(token.text for token in tokens)
-    return text.removeprefix(" ") if is_first else text
+    return text.removeprefix(" ")

@@ -1,20 +1,24 @@
 """/v1/completions: OpenAI's oldest and most exact way to ask, with every log-probability on request."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from secrets import token_hex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from chainrule.generation import Sampling, Token
-from chainrule.serving.ask import Asked, Likely, ask
+from chainrule.serving.answers import CompletionAnswer
+from chainrule.serving.ask import Asked, Drawn, Likely, ask
 from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
-from chainrule.serving.schema import MOST_STOP_CHARACTERS, MOST_TOKENS, Filters, Id, ModelName, Seed, Text, post
+from chainrule.serving.schema import MOST_TOKENS, Filters, Ids, ModelName, Number, Seed, Text, post
 from chainrule.serving.service import Service
-from chainrule.serving.stream import StreamOptions, events, first_of
+from chainrule.serving.stream import StreamOptions, draw_counted, events, while_heard
 from chainrule.serving.tokens import token_name
 from chainrule.text.base import Tokenizer
 
@@ -22,37 +26,39 @@ MOST_PROMPTS = 256
 MOST_SAMPLES = 64
 MOST_LOGPROBS = 20
 NEVER = -9999.0  # JSON has no -inf
-Ids = Annotated[list[Id], Field(max_length=1_000_000)]
-Stop = (
-    Annotated[str, Field(max_length=MOST_STOP_CHARACTERS)]
-    | Annotated[list[Annotated[str, Field(max_length=MOST_STOP_CHARACTERS)]], Field(max_length=1000)]
-    | None
-)
+MOST_STOPS = 1000
+MOST_STOP_CHARACTERS = 10_000  # of all stop strings together
+Some = Annotated[Ids, Field(min_length=1)]  # the end token begins a text, so there is always one
+Stop = Annotated[str, Field(max_length=200)]  # all beginnings of one are kept for every sample
+Zero = Annotated[Number, Field(ge=0, le=0)]
 
 
 class Drawing(Filters):
     """What completions and chats share."""
 
     model: ModelName = None
-    n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] = 1
+    n: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = 1
     seed: Seed | None = None
-    stop: Stop = None
-    stream: bool = False
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS, fail_fast=True)] | None = None
+    stream: bool | None = False
     stream_options: StreamOptions | None = None
     user: Annotated[str, Field(max_length=1000)] | None = Field(None, description="Ignored.")
-    presence_penalty: Literal[0] | None = Field(0, description="Not supported; use repetition_penalty.")
-    frequency_penalty: Literal[0] | None = Field(0, description="Not supported; use repetition_penalty.")
+    presence_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
+    frequency_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
     logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = Field(None, description="Not supported.")
 
+    @property
+    def wanted(self) -> int:
+        return self.n or 1
+
     def sampling(self, max_tokens: int, samples: int, alternatives: int, stop: tuple[str, ...] = ()) -> Sampling:
-        given = () if self.stop is None else (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        if sum(map(len, given)) > MOST_STOP_CHARACTERS:
-            what = (
-                f"stop strings have {sum(map(len, given)):,} characters together; {MOST_STOP_CHARACTERS:,} are allowed"
-            )
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        length = sum(map(len, given))
+        if length > MOST_STOP_CHARACTERS:
+            what = f"stop strings have {length:,} characters together; {MOST_STOP_CHARACTERS:,} are allowed"
             raise Problem(400, what, "invalid_value", "stop")
         return Sampling(
-            **self.filters,  # type: ignore[arg-type]
+            **self.filters,
             max_tokens=max_tokens,
             samples=samples,
             seed=self.seed,
@@ -64,9 +70,9 @@ class Drawing(Filters):
 class Completion(Drawing):
     prompt: (
         Text
-        | Ids
-        | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS)]
-        | Annotated[list[Ids], Field(min_length=1, max_length=MOST_PROMPTS)]
+        | Some
+        | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
+        | Annotated[list[Some], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
     ) = Field("", description="Text, texts, ids, or lists of ids. Ids are read as they are, nothing is put in front.")
     max_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = 16
     best_of: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None
@@ -77,39 +83,35 @@ class Completion(Drawing):
 
     @property
     def prompts(self) -> list[Any]:
-        return self.prompt if isinstance(self.prompt, list) and not _is_ids(self.prompt) else [self.prompt]
+        is_one = isinstance(self.prompt, str) or isinstance(self.prompt[0], int)
+        return [self.prompt] if is_one else self.prompt  # type: ignore[return-value]
 
     @property
     def samples(self) -> int:
-        return max(self.n, self.best_of or 1)
-
-
-def _is_ids(prompt: list[Any]) -> bool:
-    return bool(prompt) and isinstance(prompt[0], int)
+        return max(self.wanted, self.best_of or 1)
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/completions", Completion, "Continue some text.")
+    @post(app, "/v1/completions", Completion, CompletionAnswer, "Continue some text.", streams=True)
     async def complete(body: Completion, request: Request) -> Any:
         _refuse(body)
         served = service.library.find(body.model)
-        asked = [_ask(body, served, prompt) for prompt in body.prompts]
+        asked = await asyncio.to_thread(lambda: [_ask(body, served, prompt) for prompt in body.prompts])
         head = {"id": f"cmpl-{token_hex(12)}", "object": "text_completion", "created": int(time.time())}
         answer = Answer(head | {"model": served.id}, body, served.tokenizer, asked)
-        drawn = first_of(service, served, asked)
+        drawn = draw_counted(service, served, asked)
         if body.stream:
-            return await events(answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
-        async for each, tokens in drawn:
-            answer.hear(each, tokens)
-        return answer.whole()
+            return await events(request, answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
+        return JSONResponse(await while_heard(request, answer.whole(drawn)))
 
 
 def _refuse(body: Completion) -> None:
     if body.suffix:
         raise Problem(400, "suffix is not supported: models here read from left to right", "unsupported", "suffix")
-    if body.best_of is not None and body.best_of < body.n:
-        raise Problem(400, f"best_of must be at least n, got {body.best_of} and {body.n}", "invalid_value", "best_of")
-    if body.stream and (body.best_of or 1) > body.n:
+    if body.best_of is not None and body.best_of < body.wanted:
+        what = f"best_of must be at least n, got {body.best_of} and {body.wanted}"
+        raise Problem(400, what, "invalid_value", "best_of")
+    if body.stream and body.samples > body.wanted:
         raise Problem(400, "the best cannot be told before the end; leave out best_of or stream", None, "best_of")
 
 
@@ -126,7 +128,11 @@ class Sample:
     def __init__(self, body: Completion, tokenizer: Tokenizer, asked: Asked, number: int):
         self.body, self.tokenizer, self.asked, self.number = body, tokenizer, asked, number
         self.tokens: list[Token] = []
-        self.offset = 0 if body.echo else len(asked.text) - len(asked.generating.prompt.opening)
+        self.decoder = tokenizer.stream()
+        self.offset = 0  # characters that the tokens so far have made certain
+        if not body.echo:
+            for id in asked.ids:
+                self._place(id)
         self.is_begun = False
 
     def piece(self, tokens: list[Token]) -> dict[str, Any]:
@@ -162,32 +168,28 @@ class Sample:
         ids += [token.id for token in tokens]
         found += [token.log_probability for token in tokens]
         likely += [token.alternatives for token in tokens]
-        names = [token_name(self.tokenizer, id) for id in ids]
-        offsets = []
-        for name, id in zip(names, ids, strict=True):
-            offsets.append(self.offset)
-            self.offset += 0 if id == self.tokenizer.eos else len(name)
-        tops = [self._top(*each) for each in zip(ids, found, likely, strict=True)]
         return {
-            "tokens": names,
-            "token_logprobs": [finite(each) for each in found],
-            "top_logprobs": tops,
-            "text_offset": offsets,
+            "tokens": [token_name(self.tokenizer, id) for id in ids],
+            "token_logprobs": [None if each is None else finite(each) for each in found],
+            "top_logprobs": [self._top(*each) for each in zip(ids, found, likely, strict=True)],
+            "text_offset": [self._place(id) for id in ids],
         }
+
+    def _place(self, id: int) -> int:
+        """Where the token that comes next begins, in characters; all parts of one character begin where it does."""
+        place = self.offset
+        self.offset += len(self.decoder.feed(id))
+        return place
 
     def _top(self, id: int, own: float | None, likely: Likely | None) -> dict[str, float] | None:
         """The likeliest and, whether it is among them or not, the token itself."""
         if own is None or likely is None:
             return None
-        top: dict[str, float] = {}
-        for each, value in (*likely, (id, own)):
-            name = token_name(self.tokenizer, each)
-            top[name] = own if each == id else max(value, top.get(name, value))  # type: ignore[assignment]
-        return {name: finite(value) for name, value in top.items()}  # type: ignore[misc]
+        return {token_name(self.tokenizer, each): finite(value) for each, value in (*likely, (id, own))}
 
 
-def finite(log_probability: float | None) -> float | None:
-    return None if log_probability is None else max(log_probability, NEVER)
+def finite(log_probability: float) -> float:
+    return max(log_probability, NEVER)
 
 
 class Answer:
@@ -196,7 +198,7 @@ class Answer:
     def __init__(self, head: dict[str, Any], body: Completion, tokenizer: Tokenizer, asked: list[Asked]):
         self.head, self.body, self.asked = head, body, asked
         self.samples = [
-            [Sample(body, tokenizer, each, place * body.n + number) for number in range(body.samples)]
+            [Sample(body, tokenizer, each, place * body.wanted + number) for number in range(body.samples)]
             for place, each in enumerate(asked)
         ]
         self._of = {id(each): samples for each, samples in zip(asked, self.samples, strict=True)}
@@ -209,16 +211,19 @@ class Answer:
             came.setdefault(token.sample, []).append(token)
         return came
 
-    async def pieces(self, drawn: AsyncIterator[tuple[Asked, list[Token]]]) -> AsyncIterator[dict[str, Any]]:
-        async for asked, tokens in drawn:
-            for number, came in self.hear(asked, tokens).items():
-                yield self.head | {"choices": [self._of[id(asked)][number].piece(came)]}
+    async def pieces(self, drawn: Drawn) -> AsyncGenerator[dict[str, Any], None]:
+        async with aclosing(drawn):
+            async for asked, tokens in drawn:
+                for number, came in self.hear(asked, tokens).items():
+                    yield self.head | {"choices": [self._of[id(asked)][number].piece(came)]}
         for samples in self.samples:
             for sample in samples:
                 if not sample.is_begun:  # nothing was to be drawn
                     yield self.head | {"choices": [sample.piece([])]}
 
-    def whole(self) -> dict[str, Any]:
+    async def whole(self, drawn: Drawn) -> dict[str, Any]:
+        async for asked, tokens in drawn:
+            self.hear(asked, tokens)
         choices = [choice.piece(choice.tokens) for samples in self.samples for choice in self._best(samples)]
         for number, choice in enumerate(choices):
             choice["index"] = number
@@ -226,9 +231,9 @@ class Answer:
 
     def _best(self, samples: list[Sample]) -> list[Sample]:
         """The likeliest by the token, where more were drawn than are wanted."""
-        if len(samples) == self.body.n:
+        if len(samples) == self.body.wanted:
             return samples
-        return sorted(samples, key=lambda each: -_mean(each.tokens))[: self.body.n]
+        return sorted(samples, key=lambda each: -_mean(each.tokens))[: self.body.wanted]
 
     def usage(self) -> dict[str, int]:
         """All that was read and all that was drawn, of samples not chosen too."""

@@ -74,9 +74,13 @@ class Engine:
         if self._loop is None or self.is_draining:
             return
         self.is_draining = True
-        timer = threading.Timer(self.limits.shutdown_seconds, lambda: self._inbox.put("end"))
+        timer = threading.Timer(self.limits.shutdown_seconds, self.end)
         timer.daemon = True
         timer.start()
+
+    def end(self) -> None:
+        """What is still under way hears now that the server is going."""
+        self._inbox.put("end")
 
     def stop(self) -> None:
         self._inbox.put("stop")

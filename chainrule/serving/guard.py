@@ -9,8 +9,6 @@ import hmac
 import ipaddress
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
@@ -59,14 +57,14 @@ class Door:
 
     def _check_host(self, header: str) -> None:
         name = _name(header)
-        if name in LOOPBACK or name == self.host or name in self.names:
+        if name in LOOPBACK or name == self.host.lower() or name in self.names:
             return
         if self.is_local or not _is_address(name):
             raise Problem(400, "the Host header is not a name of this server; start it with --allow-host NAME", "host")
 
     def _check_origin(self, headers: Headers) -> None:
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
             raise Problem(400, "requests from pages of other sites are refused", "origin")
 
     def _has_key(self, header: str) -> bool:
@@ -129,7 +127,4 @@ class Guard:
 
 
 def answer(problem: Problem) -> JSONResponse:
-    content: dict[str, Any] = problem.to_json()
-    # What was not read of a refused body would be taken for the next request.
-    closing = {"Connection": "close"} if problem.status in (401, 413) else {}
-    return JSONResponse(content, problem.status, {**problem.headers, **closing})
+    return JSONResponse(problem.to_json(), problem.status, problem.headers)

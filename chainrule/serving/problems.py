@@ -2,6 +2,17 @@
 
 from typing import Any
 
+STATUSES = {
+    400: "What was asked is wrong.",
+    401: "The key is missing or wrong.",
+    404: "There is no such model.",
+    413: "The body is too large.",
+    429: "Too much is waiting; try again.",
+    503: "The server is shutting down.",
+}
+KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+GONE = 499  # nginx's status for a client that did not wait for its answer
+
 
 class Problem(Exception):
     """An answer other than 200. `code` is a word for programs, `param` the field that is at fault."""
@@ -21,4 +32,5 @@ class Problem(Exception):
         return {"Retry-After": "1"} if self.status in (429, 503) else {}
 
 
-KINDS = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error", 503: "server_error"}
+def bug() -> Problem:
+    return Problem(500, "something went wrong inside the server; its log says what", "bug")

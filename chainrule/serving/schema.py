@@ -7,11 +7,13 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from chainrule.errors import did_you_mean
+from chainrule.serving.answers import Answer, answered
 from chainrule.serving.guard import MOST_BYTES, too_large
 from chainrule.serving.problems import Problem
 
 MOST_TOKENS = 16384  # of one sample
-MOST_STOP_CHARACTERS = 10_000
+MOST_CHARACTERS = 100_000  # of one text, and ids of one prompt: while it is cut into tokens, nothing else goes on
+MOST_MISTAKES = 100  # that are looked at one by one
 B = TypeVar("B", bound="Body")
 
 
@@ -21,26 +23,28 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-Temperature = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-Fraction = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Fraction = Annotated[Number, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Text = Annotated[str, Field(max_length=1_000_000)]
+Ids = Annotated[list[Id], Field(max_length=MOST_CHARACTERS, fail_fast=True)]
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 ModelName = Annotated[str | None, Field(max_length=4096, description="One of /v1/models; the first if left out.")]
 
 
 class Filters(Body):
     """How a distribution is reshaped before a token is drawn."""
 
-    temperature: Temperature = 1.0
-    top_k: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    top_p: Fraction = 1.0
-    min_p: Fraction = 0.0
-    repetition_penalty: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[Number, Field(ge=0, le=100)] | None = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] | None = 0
+    top_p: Fraction | None = 1.0
+    min_p: Fraction | None = 0.0
+    repetition_penalty: Annotated[Number, Field(ge=0.01, le=100)] | None = 1.0
 
     @property
-    def filters(self) -> dict[str, float]:
-        return {name: getattr(self, name) for name in Filters.model_fields}
+    def filters(self) -> dict[str, Any]:
+        given = {name: getattr(self, name) for name in Filters.model_fields}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 async def read(request: Request, kind: type[B]) -> B:
@@ -58,51 +62,33 @@ async def read(request: Request, kind: type[B]) -> B:
 
 def _told(error: ValidationError, kind: type[Body]) -> Problem:
     """The first thing that is wrong, in one sentence."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    if error.error_count() > MOST_MISTAKES:
+        return Problem(400, f"the request is wrong in {error.error_count():,} places", "invalid_value")
+    mistakes = error.errors(include_url=False, include_context=False, include_input=False)
+    first = mistakes[0]
     names = [str(part)[:80] for part in first["loc"]]
-    field = names[0] if names else None
-    what = first["msg"][:1].lower() + first["msg"][1:200]
-    if field is None:
+    if not names:
+        what = _lower(first["msg"])
         return Problem(400, f"the request is not the JSON object that is wanted here: {what}", "invalid_json")
+    field = names[0]
     if first["type"] == "extra_forbidden" and len(names) == 1:
         known = kind.model_fields
         hint = did_you_mean(field, known)
         return Problem(400, f"unknown field '{field}'{hint} (there are: {', '.join(known)})", "unknown_field", field)
-    found = [each for each in error.errors(include_url=False, include_input=False) if each["loc"][0] == first["loc"][0]]
-    ways = " or ".join(dict.fromkeys(each["msg"][:1].lower() + each["msg"][1:200] for each in found[:4]))
-    return Problem(400, f"the field '{field}' is wrong: {ways}", "invalid_value", field)
+    ways = dict.fromkeys(_lower(each["msg"]) for each in mistakes if each["loc"][0] == first["loc"][0])
+    return Problem(400, f"the field '{field}' is wrong: {' or '.join(list(ways)[:4])}", "invalid_value", field)
 
 
-class Told(BaseModel):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:200]
 
 
-class Error(BaseModel):
-    """OpenAI's shape."""
-
-    error: Told
-
-
-STATUSES = {
-    400: "What was asked is wrong.",
-    401: "The key is missing or wrong.",
-    404: "There is no such model.",
-    413: "The body is too large.",
-    429: "Too much is waiting; try again.",
-    503: "The server is shutting down.",
-}
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error, "description": said} for status, said in STATUSES.items()
-}
-
-
-def post(app: FastAPI, path: str, kind: type[B], summary: str, answers: type[BaseModel] | None = None) -> Any:
+def post(
+    app: FastAPI, path: str, kind: type[B], answers: type[Answer], summary: str, streams: bool = False
+) -> Callable[[Callable[[B, Request], Awaitable[Any]]], None]:
     """Declare a route whose body is `kind`; the function gets it checked, and the request."""
 
-    def declare(function: Callable[[B, Request], Awaitable[Any]]) -> Any:
+    def declare(function: Callable[[B, Request], Awaitable[Any]]) -> None:
         async def route(request: Request) -> Any:
             return await function(await read(request, kind), request)
 
@@ -112,11 +98,10 @@ def post(app: FastAPI, path: str, kind: type[B], summary: str, answers: type[Bas
             path,
             summary=summary,
             name=function.__name__,
-            response_model=answers,
-            responses=ERRORS,
+            response_model=None,
+            responses=answered(answers, streams),
             openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}},
         )(route)
-        return function
 
     return declare
 

@@ -1,7 +1,9 @@
 """The server process: uvicorn, and what a signal to stop means."""
 
 import socket
+import time
 from collections.abc import Callable
+from math import inf
 from types import FrameType
 from typing import Any
 
@@ -11,19 +13,31 @@ from fastapi import FastAPI
 from chainrule.errors import UserError
 from chainrule.serving.engine import Engine
 
-GRACE = 5.0  # seconds beyond the engine's limit in which the last answers are written
+GRACE = 2.0  # seconds beyond the engine's limit in which the last answers are written
 
 
 class Server(uvicorn.Server):
-    """Told to stop, it takes nothing new and lets what is under way finish, for a limited time."""
+    """Told to stop, it answers 503 to what is new and lets what is under way finish, for a limited time.
+
+    Told again, it ends what is under way at once. Either way it has done what it was told, and exits with 0.
+    """
 
     def __init__(self, config: uvicorn.Config, engine: Engine, ready: Callable[[int], None]):
         super().__init__(config)
         self.engine, self.ready = engine, ready
+        self.ends_at = inf  # on the clock of time.monotonic
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            self.engine.end()
+            return
+        self.should_exit = True
+        self.ends_at = time.monotonic() + self.engine.limits.shutdown_seconds + GRACE
         self.engine.drain()
-        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        is_told = await super().on_tick(counter)
+        return is_told and (not self.server_state.tasks or time.monotonic() > self.ends_at)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -40,7 +54,8 @@ def serve(app: FastAPI, engine: Engine, host: str, port: int, ready: Callable[[i
         access_log=False,
         server_header=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=int(engine.limits.shutdown_seconds + GRACE),
+        timeout_graceful_shutdown=1,  # what was under way has ended before
+        http="h11",  # which bounds how long the headers of a request may be
         h11_max_incomplete_event_size=64 << 10,
     )
     with listening:

@@ -1,21 +1,26 @@
 """Answers piece by piece, as server-sent events; and what is counted of every answer."""
 
+import asyncio
 import json
+import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from chainrule.errors import UserError
-from chainrule.generation import Token
-from chainrule.serving.ask import Asked, draw
+from chainrule.serving.ask import Asked, Drawn, draw
 from chainrule.serving.library import Served
-from chainrule.serving.problems import Problem
+from chainrule.serving.problems import GONE, Problem, bug
 from chainrule.serving.schema import Body
 from chainrule.serving.service import Service
 
+log = logging.getLogger("chainrule.serving")
 DONE = "data: [DONE]\n\n"
+T = TypeVar("T")
 
 
 class StreamOptions(Body):
@@ -23,34 +28,52 @@ class StreamOptions(Body):
     include_obfuscation: bool | None = False
 
 
-async def first_of(
-    service: Service, served: Served, asked: Sequence[Asked]
-) -> AsyncIterator[tuple[Asked, list[Token]]]:
+async def draw_counted(service: Service, served: Served, asked: Sequence[Asked]) -> Drawn:
     """`draw`, counted: prompts, tokens, and how long the first took."""
     began, is_first = time.perf_counter(), True
     service.metrics.prompt_tokens.labels(served.id).inc(sum(len(each.ids) for each in asked))
-    async for each, tokens in draw(service, asked):
-        if is_first:
-            service.metrics.first_token.labels(served.id).observe(time.perf_counter() - began)
-            is_first = False
-        service.metrics.generated_tokens.labels(served.id).inc(len(tokens))
-        yield each, tokens
+    async with aclosing(draw(service, asked)) as drawn:
+        async for each, tokens in drawn:
+            if is_first:
+                service.metrics.first_token.labels(served.id).observe(time.perf_counter() - began)
+                is_first = False
+            service.metrics.generated_tokens.labels(served.id).inc(len(tokens))
+            yield each, tokens
+
+
+async def while_heard(request: Request, work: Awaitable[T]) -> T:
+    """What comes of `work`, which is given up as soon as whoever asked has gone."""
+    working = asyncio.ensure_future(work)
+    going = asyncio.ensure_future(_goes(request))
+    try:
+        await asyncio.wait((working, going), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Problem(GONE, "the client has gone")
+        return working.result()
+    finally:
+        working.cancel()
+        going.cancel()
+
+
+async def _goes(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def events(
-    pieces: AsyncIterator[dict[str, Any]],
+    request: Request,
+    pieces: AsyncGenerator[dict[str, Any], None],
     usage: Callable[[], dict[str, int]],
     head: dict[str, Any],
     options: StreamOptions | None,
 ) -> StreamingResponse:
     """The first piece is waited for, so that what is refused is still a plain answer with its status."""
-    first = await anext(pieces, None)
+    first = await while_heard(request, anext(pieces))
     wants_usage = bool(options and options.include_usage)
 
     async def told() -> AsyncIterator[str]:
         try:
-            if first is not None:
-                yield _event(first | ({"usage": None} if wants_usage else {}))
+            yield _event(first | ({"usage": None} if wants_usage else {}))
             async for piece in pieces:
                 yield _event(piece | ({"usage": None} if wants_usage else {}))
             if wants_usage:
@@ -59,8 +82,11 @@ async def events(
             yield _event(Problem(400, str(error)).to_json())
         except Problem as problem:
             yield _event(problem.to_json())
+        except Exception:
+            log.exception("a stream broke off")
+            yield _event(bug().to_json())
         finally:
-            await pieces.aclose()  # type: ignore[attr-defined]
+            await pieces.aclose()
         yield DONE
 
     return StreamingResponse(told(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

@@ -1,16 +1,15 @@
 """Text to ids and back: /tokenize, /detokenize and /tokenizer_info, as vLLM has them and lm-eval asks for them."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from pydantic import Field
 
+from chainrule.serving.answers import Detokenized, Tokenized, TokenizerInfo, answered
 from chainrule.serving.problems import Problem
-from chainrule.serving.schema import ERRORS, Body, Id, ModelName, Text, post
+from chainrule.serving.schema import Body, Ids, ModelName, Text, post
 from chainrule.serving.service import Service
 from chainrule.text.base import EOS, Tokenizer
-
-MOST_IDS = 1_000_000
 
 
 class Tokenize(Body):
@@ -24,11 +23,11 @@ class Tokenize(Body):
 
 class Detokenize(Body):
     model: ModelName = None
-    tokens: Annotated[list[Id], Field(max_length=MOST_IDS)]
+    tokens: Ids
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/tokenize", Tokenize, "The ids of a text.")
+    @post(app, "/tokenize", Tokenize, Tokenized, "The ids of a text.")
     async def tokenize(body: Tokenize, request: Request) -> dict[str, Any]:
         served = service.library.find(body.model)
         tokenizer = served.tokenizer
@@ -38,13 +37,18 @@ def add_routes(app: FastAPI, service: Service) -> None:
         found = {"tokens": ids, "count": len(ids), "max_model_len": served.context_length}
         return found | ({"token_strs": [token_name(tokenizer, id) for id in ids]} if body.return_token_strs else {})
 
-    @post(app, "/detokenize", Detokenize, "The text of some ids.")
+    @post(app, "/detokenize", Detokenize, Detokenized, "The text of some ids.")
     async def detokenize(body: Detokenize, request: Request) -> dict[str, Any]:
         tokenizer = service.library.find(body.model).tokenizer
         check_ids(tokenizer, body.tokens, "tokens")
         return {"prompt": tokenizer.decode(body.tokens)}
 
-    @app.get("/tokenizer_info", summary="The tokenizer of a model.", responses=ERRORS)
+    @app.get(
+        "/tokenizer_info",
+        summary="The tokenizer of a model.",
+        response_model=None,
+        responses=answered(TokenizerInfo),
+    )
     async def tokenizer_info(model: str | None = None) -> dict[str, Any]:
         served = service.library.find(model)
         return {

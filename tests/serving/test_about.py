@@ -1,0 +1,38 @@
+"""What is served, how it is, and what is counted."""
+
+from chainrule.api import TrainedRun
+from tests.serving.conftest import Client, error_of
+
+
+def test_models_are_listed_in_the_order_they_were_named(client: Client, runs: dict[str, TrainedRun]):
+    found = client.http.get("/v1/models").json()
+    assert [each["id"] for each in found["data"]] == ["cows", "herd", "strict", "letters", "lstm", "transformer"]
+    for each in found["data"]:
+        run = runs[each["id"]]
+        assert each["parameters"] == run.model.num_parameters
+        assert each["hash"] == run.manifest["model.safetensors"]["sha256"][:16]
+        assert client.http.get(f"/v1/models/{each['id']}").json() == each
+
+
+def test_names_are_looked_up_in_a_table_and_nowhere_else(client: Client, runs: dict[str, TrainedRun]):
+    for name in ("../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", str(runs["cows"].path), "x" * 4000):
+        answer = client.http.get(f"/v1/models/{name}")
+        assert answer.status_code == 404 and error_of(answer)["message"]
+
+
+def test_an_address_that_is_none_and_a_method_that_is_none(client: Client):
+    assert error_of(client.http.get("/v2"))["message"] == "there is nothing at this address"
+    answer = client.http.get("/v1/completions")
+    assert answer.status_code == 405 and answer.headers["allow"] == "POST" and error_of(answer)
+
+
+def test_tokens_are_counted(client: Client):
+    def count(name: str) -> float:
+        text = client.http.get("/metrics").text
+        found = [line for line in text.splitlines() if line.startswith(f'chainrule_{name}_total{{model="lstm"}}')]
+        return float(found[0].rpartition(" ")[2]) if found else 0.0
+
+    before = count("prompt_tokens"), count("generated_tokens")
+    usage = client.complete("lstm", "on day 3", max_tokens=4, temperature=0)["usage"]
+    assert count("prompt_tokens") == before[0] + usage["prompt_tokens"]
+    assert count("generated_tokens") == before[1] + usage["completion_tokens"]

@@ -1,0 +1,97 @@
+"""/v1/chat/completions: a conversation is a transcript that the model continues."""
+
+from typing import Any
+
+import pytest
+
+from tests.serving.conftest import Client
+
+HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "on day 3"}]
+WRITTEN = "Be brief.\n\nUser: on day 3\nAssistant:"
+
+
+def chat(client: Client, messages: list[Any] | None = None, **body: Any) -> Any:
+    return client.post("/v1/chat/completions", messages=messages or HELLO, **body)
+
+
+@pytest.mark.parametrize("kind", ["cows", "letters", "lstm"])
+def test_an_answer_is_the_completion_of_the_transcript(client: Client, kind: str):
+    settings = {"model": kind, "seed": 7, "max_tokens": 12, "n": 3, "temperature": 0.8}
+    answer = chat(client, **settings)
+    plain = client.post("/v1/completions", prompt=WRITTEN, stop=["\nUser:", "\nAssistant:"], **settings)
+    assert [each["message"]["content"] for each in answer["choices"]] == [
+        each["text"].removeprefix(" ") for each in plain["choices"]
+    ]
+    assert [each["finish_reason"] for each in answer["choices"]] == [each["finish_reason"] for each in plain["choices"]]
+    assert answer["usage"] == plain["usage"]
+
+
+def test_a_longer_conversation_and_content_in_parts(client: Client):
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "on "}, {"type": "text", "text": "day"}]},
+        {"role": "assistant", "content": "the cow"},
+        {"role": "user", "content": "eats"},
+    ]
+    written = "User: on day\nAssistant: the cow\nUser: eats\nAssistant:"
+    answer = chat(client, messages, seed=1, max_tokens=6)
+    [plain] = client.choices("cows", written, seed=1, max_tokens=6)
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": plain["text"].removeprefix(" ")}
+
+
+@pytest.mark.parametrize("kind", ["cows", "letters", "lstm"])
+def test_a_stream_adds_up_to_the_whole(client: Client, kind: str):
+    body = {"model": kind, "seed": 9, "max_completion_tokens": 15, "n": 4, "logprobs": True, "top_logprobs": 2}
+    whole = chat(client, **body)
+    options = {"include_usage": True}
+    events = client.stream("/v1/chat/completions", messages=HELLO, **body, stream_options=options)
+    assert events[-1]["usage"] == whole["usage"]
+    for choice in whole["choices"]:
+        pieces = [each for event in events for each in event["choices"] if each["index"] == choice["index"]]
+        assert [piece["delta"].get("role") for piece in pieces] == ["assistant"] + [None] * (len(pieces) - 1)
+        assert "".join(piece["delta"]["content"] for piece in pieces) == choice["message"]["content"]
+        assert pieces[-1]["finish_reason"] == choice["finish_reason"]
+        found = [each for piece in pieces for each in piece["logprobs"]["content"]]
+        assert [each["token"] for each in found] == [each["token"] for each in choice["logprobs"]["content"]]
+
+
+def test_a_first_word_that_was_held_back_loses_its_space_too(client: Client):
+    """' 10' may be the beginning of the stop string, so its space is shown a token later than it comes."""
+    messages = [{"role": "user", "content": "on day"}]
+    body = {"model": "herd", "temperature": 0, "max_tokens": 4}
+    first = client.choices("herd", "User: on day\nAssistant:", temperature=0, max_tokens=1)[0]["text"]
+    stop = f"{first} never"
+    whole = chat(client, messages, **body, stop=stop)["choices"][0]["message"]["content"]
+    events = client.stream("/v1/chat/completions", messages=messages, **body, stop=stop)
+    contents = [event["choices"][0]["delta"]["content"] for event in events]
+    assert contents[0] == "" and "".join(contents) == whole
+
+
+def test_log_probabilities_are_those_of_the_completion(client: Client):
+    body = {"model": "lstm", "seed": 2, "max_tokens": 5}
+    found = chat(client, **body, logprobs=True, top_logprobs=3)["choices"][0]["logprobs"]["content"]
+    [plain] = client.choices("lstm", WRITTEN, seed=2, max_tokens=5, logprobs=3, stop=["\nUser:", "\nAssistant:"])
+    assert [each["token"] for each in found] == plain["logprobs"]["tokens"]
+    assert [each["logprob"] for each in found] == pytest.approx(plain["logprobs"]["token_logprobs"], abs=1e-6)
+    for each, top in zip(found, plain["logprobs"]["top_logprobs"], strict=True):
+        assert len(each["top_logprobs"]) == 3
+        for other in each["top_logprobs"]:
+            assert other["logprob"] == pytest.approx(top[other["token"]], abs=1e-6)
+            if not other["token"].startswith("bytes:") and other["token"] != "<eos>":
+                assert bytes(other["bytes"]).decode() == other["token"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "user"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages"),
+        ({"messages": HELLO, "top_logprobs": 2}, "top_logprobs"),
+        ({"messages": HELLO, "tools": []}, "tools"),
+        ({"messages": HELLO, "max_completion_tokens": 0}, "max_completion_tokens"),
+        ({"messages": [{"role": "user", "content": "x" * 99}], "model": "transformer"}, "messages"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_by_name(client: Client, body: dict[str, Any], param: str):
+    assert client.refused("/v1/chat/completions", **body)["param"] == param

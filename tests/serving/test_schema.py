@@ -1,0 +1,73 @@
+"""Requests made up from /openapi.json: nothing breaks the server, and every answer is one that is declared."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.serving.conftest import PATIENCE, Live
+
+DECLARED = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+PATHS = {
+    "/v1/models", "/v1/models/{id}", "/health", "/metrics", "/v1/completions", "/v1/chat/completions", "/tokenize",
+    "/detokenize", "/tokenizer_info",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def api(live: Live) -> Any:
+    return schemathesis.openapi.from_url(f"{live.url}/openapi.json")
+
+
+def check(operation: Any, mode: GenerationMode, checks: list[Any], **fixed: Any) -> Counter[int]:
+    """By status, how many requests were answered as they should be. Of each, some fields may be fixed."""
+    statuses: Counter[int] = Counter()
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    def each(case: Any) -> None:
+        if fixed:
+            case.body |= fixed
+        statuses[case.call_and_validate(checks=checks, timeout=PATIENCE).status_code] += 1
+
+    each()
+    return statuses
+
+
+def test_all_that_is_there_is_declared(api: Any):
+    assert {operation.ok().path for operation in api.get_all_operations()} >= PATHS
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+def test_every_answer_is_one_that_is_declared(api: Any, path: str):
+    for method in api[path]:
+        assert check(api[path][method], GenerationMode.POSITIVE, DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("path", "fixed"),
+    [
+        ("/v1/completions", {"prompt": ["on day", "é"], "max_tokens": 4, "suffix": None, "best_of": None, "stop": "x"}),
+        ("/v1/chat/completions", {"max_completion_tokens": 4, "logprobs": True}),
+        ("/tokenize", {}),
+        ("/detokenize", {"tokens": [0, 1, 5]}),
+    ],
+)
+def test_answers_to_what_can_be_done_are_declared_too(api: Any, path: str, fixed: dict[str, Any]):
+    """Made up, a model's name is never one of ours, nor are ids."""
+    assert check(api[path]["POST"], GenerationMode.POSITIVE, DECLARED, model="cows", **fixed)[200] > 10
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"])
+def test_what_the_schema_does_not_allow_is_refused(api: Any, path: str):
+    assert check(api[path]["POST"], GenerationMode.NEGATIVE, [*DECLARED, negative_data_rejection])[400] > 30
