@@ -135,7 +135,7 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
         if joined.shape != expected:
             names = " and ".join(f"'{name}'" for name in part.theirs)
             raise UserError(f"{names} are {_shape(joined.shape)} together; the settings want {_shape(expected)}")
-        ours[part.ours] = np.ascontiguousarray(joined, np.float32)
+        ours[part.ours] = np.array(joined, np.float32, order="C")  # a copy: files are mapped, not read
         if not np.isfinite(ours[part.ours]).all():
             raise UserError(f"'{part.theirs[0]}' has numbers that are not finite; fetch the weights again")
     return ours

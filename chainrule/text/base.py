@@ -184,6 +184,7 @@ class Tokenizer:
         keeps = all(
             (step.get("type") == "ByteLevel" and not step["add_prefix_space"])
             or (step.get("type") == "Split" and step["behavior"] == "Isolated" and not step["invert"])
+            or step.get("type") == "Digits"
             for step in steps
         )
         known = self.backend.get_vocab(with_added_tokens=False)
@@ -340,10 +341,13 @@ def _spelled(name: str) -> bytes:
     return bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
 
 
-def byte_level_backend(model: Any, pre_tokenizer: Any | None = None) -> tokenizers.Tokenizer:
-    """A backend whose tokens are bytes in GPT-2's alphabet, cut by GPT-2's pattern unless told otherwise."""
+def byte_level_backend(
+    model: Any, pre_tokenizer: Any | None = None, cuts_as_gpt2: bool | None = None
+) -> tokenizers.Tokenizer:
+    """A backend whose tokens are bytes in GPT-2's alphabet, cut by GPT-2's pattern where nothing else cuts."""
     backend = tokenizers.Tokenizer(model)
-    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre_tokenizer is None)
+    cuts_as_gpt2 = pre_tokenizer is None if cuts_as_gpt2 is None else cuts_as_gpt2
+    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=cuts_as_gpt2)
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizer, gpt2]) if pre_tokenizer else gpt2
     backend.decoder = decoders.ByteLevel()
     return backend
