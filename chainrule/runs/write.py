@@ -62,11 +62,14 @@ def store(
     data: dict[str, Any],
     overwrite: bool,
     documents: list[int] | None = None,
+    notes: list[str] | None = None,
 ) -> Run:
     """A run of a model made of other models or files; `documents` are the hashes of those it has counted."""
     started_at = time.time()
     with new_run(path, overwrite) as folder:
-        write_run(folder, path.name, architecture, model, tokenizer, data, [], {"validation": None}, started_at)
+        write_run(
+            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at
+        )
         if documents is not None:
             save_arrays(folder / COUNTED, {"hashes": np.array(sorted(documents), np.uint64)})
     return Run(path)
