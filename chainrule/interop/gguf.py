@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
-from tokenizers import Regex, models, pre_tokenizers
 
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.gguf_file import read_file
+from chainrule.interop.gguf_tokenizer import read_tokenizer
 from chainrule.interop.imported import Imported, build, real, whole
-from chainrule.interop.llama2c import halves, sentencepiece
+from chainrule.interop.llama2c import halves
 from chainrule.models.transformer import Config
-from chainrule.text.base import Tokenizer, byte_level_backend, library_errors
 
 LLAMA_NAMES = {
     "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
@@ -36,7 +34,7 @@ OUTER = {
         "output": "lm_head",
     },
 }  # fmt: skip
-NORMAL, CONTROL, BYTE = 1, 3, 6  # kinds of tokens
+MOST_LAYERS = 10_000
 
 
 def find_smollm2() -> Path:
@@ -55,14 +53,11 @@ def read_gguf(path: Path) -> Imported:
     if kind not in OUTER:
         raise UserError(f"'{path}' holds a model of type {kind!r}; known here are {', '.join(OUTER)}")
     own = {name.partition(".")[2]: value for name, value in settings.items() if name.startswith(f"{kind}.")}
-    names = _names(str(kind), own)
-    unknown = [name for name in stored if name not in names and not name.startswith("rope_freqs")]
-    if unknown or "rope_freqs.weight" in stored:
-        left = unknown or ["rope_freqs.weight"]
-        raise UserError(f"'{path}' has tensors that are not known here: {', '.join(left[:4])}")
-    config = (
-        _llama(own, "output.weight" not in stored) if kind == "llama" else _gpt2(own, "output.weight" not in stored)
-    )
+    names = names_of(str(kind), whole(own, "block_count"))
+    unknown = [name for name in stored if name not in names]
+    if unknown:
+        raise UserError(f"'{path}' has tensors that are not known here: {', '.join(unknown[:4])}")
+    config = (_llama if kind == "llama" else _gpt2)(own, "output.weight" not in stored)
     if "token_embd.weight" not in stored:
         raise UserError(f"'{path}' has no token_embd.weight, the vectors of its tokens")
     tokenizer = read_tokenizer(settings, path)
@@ -71,11 +66,10 @@ def read_gguf(path: Path) -> Imported:
     return build(config, layout.llama if kind == "llama" else layout.gpt2, theirs, tokenizer, vocabulary_size)
 
 
-def _names(kind: str, own: dict[str, Any]) -> dict[str, str]:
-    """Hugging Face's name of every tensor that such a model may have."""
+def names_of(kind: str, layers: int) -> dict[str, str]:
+    """Hugging Face's name of every tensor that such a model may have, by GGUF's."""
     inner, block = (LLAMA_NAMES, "model.layers") if kind == "llama" else (GPT2_NAMES, "transformer.h")
-    layers = whole(own, "block_count")
-    if layers > 10_000:
+    if layers > MOST_LAYERS:
         raise UserError(f"the settings speak of {layers:,} layers")
     found: dict[str, str] = {}
     for ending in ("weight", "bias"):
@@ -137,57 +131,3 @@ def _as_there(name: str, array: np.ndarray, kind: str, config: Config) -> np.nda
     if name.endswith("attn_q.weight"):
         return halves(array, config.num_heads)
     return halves(array, config.key_value_heads) if name.endswith("attn_k.weight") else array
-
-
-# How byte-level vocabularies cut a text before their merges.
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+"
-)
-QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-
-
-def _byte_level(model: Any, cut: str) -> tokenizers.Tokenizer:
-    """By the name that GGUF has for the way to cut."""
-    if cut in ("gpt-2", "default"):
-        return byte_level_backend(model)
-    if cut == "smollm":
-        return byte_level_backend(model, pre_tokenizers.Digits(individual_digits=True), cuts_as_gpt2=True)
-    if cut in ("llama-bpe", "qwen2"):
-        pattern = Regex(LLAMA3 if cut == "llama-bpe" else QWEN2)
-        return byte_level_backend(model, pre_tokenizers.Split(pattern, behavior="isolated", invert=False))
-    raise UserError(
-        f"the model's tokenizer cuts text in a way not known here ('{cut}'); known are gpt-2, smollm, llama-bpe, qwen2"
-    )
-
-
-def read_tokenizer(settings: dict[str, Any], path: Path) -> Tokenizer:
-    own = {name.removeprefix("tokenizer.ggml."): value for name, value in settings.items()}
-    words, kinds, kind = own.get("tokens"), own.get("token_type"), own.get("model")
-    if not isinstance(words, list) or not words or not all(isinstance(each, str) for each in words):
-        raise UserError(f"'{path}' has no tokenizer")
-    kinds = kinds if isinstance(kinds, list) and len(kinds) == len(words) else [NORMAL] * len(words)
-    end = whole({"eos_token_id": own.get("eos_token_id", 0) + 1}, "eos_token_id") - 1
-    if end >= len(words):
-        raise UserError(f"the tokenizer of '{path}' ends texts with token {end}, but has {len(words)}")
-    if kind == "llama":
-        scores = own.get("scores")
-        if not isinstance(scores, list) or len(scores) != len(words) or words[end] != "</s>":
-            raise UserError(f"the tokenizer of '{path}' is not the SentencePiece that is known here")
-        tokenizer = sentencepiece(words, scores, f"of '{path}'")
-        tokenizer.start = tokenizer.start if own.get("add_bos_token", True) else None
-        return tokenizer
-    if kind != "gpt2":
-        raise UserError(f"the tokenizer of '{path}' is of type {kind!r}; known here are gpt2 and llama")
-    merges = [tuple(each.split(" ")) for each in own.get("merges", [])]
-    if any(len(each) != 2 for each in merges):
-        raise UserError(f"the tokenizer of '{path}' has merges that are not of two pieces")
-    with library_errors(f"the tokenizer of '{path}' cannot be read"):
-        ids = {word: id for id, word in enumerate(words)}
-        backend = _byte_level(models.BPE(ids, merges), str(own.get("pre", "default")))
-        special = [word for word, each in zip(words, kinds, strict=True) if each == CONTROL]
-        backend.add_special_tokens(list(dict.fromkeys([*special, words[end]])))
-        tokenizer = Tokenizer(backend, words[end])
-    begin = own.get("bos_token_id")
-    tokenizer.start = begin if own.get("add_bos_token", False) and type(begin) is int else None
-    return tokenizer

@@ -146,9 +146,19 @@ def read_tokenizer(folder: Path, settings: dict[str, Any]) -> Tokenizer:
         tokenizer = Tokenizer.load(folder / "tokenizer.json", _end_name(folder, settings))
     if tokenizer.vocabulary_size == 0:
         raise UserError(f"the tokenizer in '{folder}' is empty")
-    begun = tokenizer.backend.encode("", add_special_tokens=True).ids
-    tokenizer.start = begun[0] if begun else None
+    tokenizer.start = _start(tokenizer, folder)
+    tokenizer.backend.post_processor = None  # that was all it said
     return tokenizer
+
+
+def _start(tokenizer: Tokenizer, folder: Path) -> int | None:
+    """The token that is put before a text, if any."""
+    bare, dressed = (tokenizer.backend.encode("a", add_special_tokens=each).ids for each in (False, True))
+    if dressed == bare:
+        return None
+    if dressed[1:] != bare:
+        raise UserError(f"the tokenizer in '{folder}' puts more around a text than one token before it; known is that")
+    return int(dressed[0])
 
 
 def _from_gpt2_files(folder: Path) -> Tokenizer:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import Config, Model
 
 Tensors = dict[str, np.ndarray]
 
@@ -139,6 +139,11 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
         if not np.isfinite(ours[part.ours]).all():
             raise UserError(f"'{part.theirs[0]}' has numbers that are not finite; fetch the weights again")
     return ours
+
+
+def arrays_of(model: Model) -> Tensors:
+    """Every tensor of a model of ours, as it is in memory."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
 
 
 def give_out(parts: list[Part], ours: Mapping[str, np.ndarray]) -> Tensors:

@@ -13,7 +13,7 @@ from chainrule.config import to_json
 from chainrule.runs.card import write_card
 from chainrule.runs.folder import COUNTED, Run
 from chainrule.runs.making import new_run
-from chainrule.text.base import Tokenizer
+from chainrule.text.base import EOS, Tokenizer
 
 
 def write_run(
@@ -43,7 +43,11 @@ def write_run(
             "vocabulary_size": tokenizer.vocabulary_size,
             "is_closed": tokenizer.is_closed,
             "hash": tokenizer.fingerprint,
-            **({} if tokenizer.start == tokenizer.eos else {"start": tokenizer.start, "end": tokenizer.end}),
+            **(
+                {}
+                if tokenizer.start == tokenizer.eos and tokenizer.end == EOS
+                else {"start": tokenizer.start, "end": tokenizer.end}
+            ),
         },
         "data": data,
         **({"training": training} if training else {}),
