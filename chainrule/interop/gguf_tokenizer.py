@@ -68,14 +68,16 @@ def _read_sentencepiece(own: dict[str, Any], words: list[str], end: str, path: P
 
 
 def _read_bpe(own: dict[str, Any], words: list[str], kinds: list[int], end: str, path: Path) -> Tokenizer:
-    merges = [tuple(str(each).split(" ")) for each in own.get("merges") or []]
-    if any(len(each) != 2 for each in merges):
+    pieces = [str(each).split(" ") for each in own.get("merges") or []]
+    if any(len(each) != 2 for each in pieces):
         raise UserError(f"the tokenizer of '{path}' has merges that are not of two pieces")
+    merges = [(left, right) for left, right in pieces]
     cut = str(own.get("pre", "default"))
     added = [word for word, kind in zip(words, kinds, strict=True) if kind == USER_DEFINED]
     special = [word for word, kind in zip(words, kinds, strict=True) if kind == CONTROL]
     with library_errors(f"the tokenizer of '{path}' cannot be read"):
-        ids = {word: id for id, word in enumerate(words)}
+        last = max((id for id, kind in enumerate(kinds) if kind != CONTROL), default=0)
+        ids = {word: id for id, word in enumerate(words[: last + 1])}  # those after it are added below
         backend = _byte_level(models.BPE(ids, merges, ignore_merges=_takes_whole_words(cut)), cut)
         backend.add_tokens([tokenizers.AddedToken(word, normalized=False) for word in added])
         backend.add_special_tokens(list(dict.fromkeys([*special, end])))

@@ -81,7 +81,7 @@ class Attention(nn.Module):
             key,
             value,
             attn_mask=mask,
-            is_causal=mask is None and time > 1,
+            is_causal=bool(mask is None and time > 1),
             dropout_p=self.dropout if self.training else 0.0,
             enable_gqa=self.num_key_value_heads < self.num_heads,
         )

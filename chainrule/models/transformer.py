@@ -253,7 +253,7 @@ class Model(NeuralModel):
         config = self.config
         x, recent = self.embedding(tokens), None
         if config.ngram_order:
-            before = self.ngrams.start(len(tokens)) if state is None else state["recent"]
+            before = self.ngrams.start(tokens.shape[0]) if state is None else state["recent"]
             vectors, recent = self.ngrams(tokens, before)
             x = x + vectors
         if config.positions in positions.AT_INPUT:
@@ -263,7 +263,7 @@ class Model(NeuralModel):
                 if config.positions == "learned"
                 else positions.sinusoids(first, time, width, x.device)
             )
-            x = torch.cat([x, place.expand(len(x), -1, -1)], -1) if config.is_concatenated else x + place
+            x = torch.cat([x, place.expand(x.shape[0], -1, -1)], -1) if config.is_concatenated else x + place
         if config.embedding_norm:
             x = F.rms_norm(x, (config.width,))
         return self.dropout(x), recent
