@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check browser bench results learn compare mixes lock clean
+.PHONY: demo test check browser pictures bench results learn compare mixes lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -38,6 +38,9 @@ compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes
 
 mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/mixing-results.md; wants the run of ROWS=ptb-10
 	$(BIN)/python -m benchmarks.mixing
+
+pictures: .venv/installed browser  ## The page of chainrule serve, photographed; goes to docs/serving
+	$(BIN)/python examples/pictures.py
 
 lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock

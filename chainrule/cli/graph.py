@@ -8,7 +8,7 @@ import typer
 
 from chainrule.cli import options
 from chainrule.cli.output import print_json, say
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import UserError
 
 LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)  # of texts whose nodes are counted
 
@@ -34,6 +34,7 @@ def command(
     """Draw the computation graph of a model on our own tape, and count its nodes."""
     from collections import Counter
 
+    from chainrule.explain.computation import computation
     from chainrule.tape.graph import to_dot, to_svg
     from chainrule.tape.unrolled import UNROLLED, count_nodes
 
@@ -48,7 +49,7 @@ def command(
     for each in filter(None, (file, growth)):
         if each.exists() and not overwrite:
             raise UserError(f"'{each}' exists already; choose another name, or pass --overwrite")
-    nodes = _graph(model, length)
+    nodes = computation(model, length)
     _write(file, lambda: file.write_text(draw(nodes), encoding="utf-8"))
     modules = Counter(node.name for node in nodes if node.kind == "module")
     counts = {name: {str(each): count_nodes(name, each) for each in LENGTHS} for name in UNROLLED}
@@ -61,41 +62,6 @@ def command(
     say(f"{model} on {length} words: {sum(modules.values())} modules ({listed}), drawn in {file}")
     for name, found in counts.items():
         say(f"{name}, modules by length: {', '.join(f'{each}: {count}' for each, count in found.items())}")
-
-
-def _graph(model: str, length: int) -> Any:
-    """With values and gradients, after a walk back."""
-    import numpy as np
-
-    from chainrule.tape.graph import graph
-    from chainrule.tape.models import MODELS
-    from chainrule.tape.tape import Tape
-    from chainrule.tape.unrolled import UNROLLED, VOCABULARY
-
-    tape = Tape()
-    words = np.arange(length + 1) % VOCABULARY
-    if model in UNROLLED:
-        end, parameters = UNROLLED[model](tape, words)
-    elif model in MODELS:
-        twin = _tiny(model, VOCABULARY)
-        end, _ = twin.loss(tape, words[None, :-1], words[None, 1:])
-        parameters = twin.parameters
-    else:
-        known = [*UNROLLED, *(name for name in MODELS if name not in UNROLLED)]
-        raise UserError(f"unknown model '{model}'{did_you_mean(model, known)} (known: {', '.join(known)})")
-    tape.backward(end, keep=True)
-    return graph(tape, parameters)
-
-
-def _tiny(model: str, vocabulary_size: int) -> Any:
-    """The tiny size, with the weights that torch begins with."""
-    from chainrule import lookup
-    from chainrule.tape.models import MODELS
-
-    module = lookup.find("chainrule.models", model, "model")
-    config = module.SIZES["gpt2-tiny" if model == "transformer" else "tiny"]
-    theirs = module.Model(config, vocabulary_size, 0)
-    return MODELS[model](config, {name: each.detach().numpy() for name, each in theirs.named_parameters()})
 
 
 def _to_json(nodes: Any) -> str:

@@ -1,5 +1,6 @@
 """One prediction explained: what any model can say of it, and what its own kind can say beyond that."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -78,27 +79,43 @@ def explain(
     model: LanguageModel,
     tokenizer: Tokenizer,
     text: str,
-    token: str | None = None,
+    token: str | int | None = None,
     sampling: Sampling | None = None,
     shards: TokenShards | None = None,
     faces: int = FACES,
 ) -> Explanation:
     """Why `token`, or else the likeliest, comes after `text`. `shards` are the training text, where it is kept."""
     prompt, notes = _read(model, tokenizer, text)
-    ids = prompt.ids
+    return explain_prompt(model, tokenizer, prompt, token, sampling, shards, faces, notes)
+
+
+def explain_prompt(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    prompt: Prompt,
+    token: str | int | None = None,
+    sampling: Sampling | None = None,
+    shards: TokenShards | None = None,
+    faces: int = FACES,
+    notes: Sequence[str] = (),
+) -> Explanation:
+    """The same of a prompt as it is, ids that no text would give included."""
+    ids, notes = prompt.ids, list(notes)
     surprise, logits = _surprise(model, ids)
     possible = logits if prompt.allowed is None else np.where(prompt.allowed, logits, -np.inf)
     if not model.is_normalised:
         notes.append(
             "its scores do not sum to one: the die is made of them, surprise and ladder are of the scores themselves"
         )
-    chosen = int(possible.argmax()) if token is None else _find(tokenizer, token, logits, notes)
+    chosen = _find(tokenizer, token, logits, notes) if isinstance(token, str) else token
+    chosen = int(possible.argmax()) if chosen is None else chosen
     seen = np.zeros(len(logits), bool)
     seen[ids] = True
+    seen[tokenizer.eos] = False  # as samples have it: the boundary is not text
     inside, evidence = _look_inside(model, ids, chosen, tokenizer, shards)
     return Explanation(
         model=architecture_of(model),
-        text=text,
+        text=prompt.text,
         tokens=[tokenizer.token_text(int(id)) for id in ids],
         token=tokenizer.token_text(chosen),
         probability=float(np.exp(log_softmax(logits)[chosen])),

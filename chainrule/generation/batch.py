@@ -40,13 +40,20 @@ class Token:
     alternatives: tuple[tuple[int, float], ...] = ()  # (id, log-probability), most likely first
 
 
+def dice_of(seed: int, sample: int) -> np.random.Generator:
+    """The random numbers of one sample: one for each token, whatever the model and the settings.
+
+    A counter-based generator makes streams of adjacent keys independent: Salmon et al. 2011.
+    """
+    return np.random.Generator(np.random.Philox(key=np.array([seed, sample], np.uint64)))
+
+
 class Row:
     """One sample in progress: its own random numbers, and its text on the way out."""
 
     def __init__(self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int) -> None:
-        # A counter-based generator makes streams of adjacent keys independent: Salmon et al. 2011.
-        key = np.array([sampling.seed, index], np.uint64)
-        self.generator = np.random.Generator(np.random.Philox(key=key))
+        assert sampling.seed is not None
+        self.generator = dice_of(sampling.seed, index)
         self.sampling = sampling
         self.index = index
         self.eos = tokenizer.eos
@@ -93,7 +100,10 @@ class Batch:
 
         `sampling` must have its seed. `condition` is what `model.start` takes, for a batch of one.
         """
-        decoder = Decoder(self.model, prompt.ids, condition, prompt.allowed, heed)
+        return self.join(Decoder(self.model, prompt.ids, condition, prompt.allowed, heed), prompt, sampling)
+
+    def join(self, decoder: Decoder, prompt: Prompt, sampling: Sampling) -> list[Row]:
+        """The same for a prompt that has been read already."""
         decoder.select(np.zeros(sampling.samples, np.int64))
         first = sampling.first_sample
         rows = [Row(self.tokenizer, prompt, sampling, first + index) for index in range(sampling.samples)]

@@ -66,6 +66,20 @@ def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np
     return spread
 
 
+def line(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray, np.ndarray]:
+    """Where `draw` looks its number up, for logits of one row: the ids in play, in order, and where each one ends.
+
+    A token is drawn by the numbers from the end of the one before it up to its own end; the last ends at 1.
+    """
+    ids, kept = candidates(logits[None], seen[None], settings)
+    weights = _weights(kept, multiple=BLOCK)
+    sums = _block_sums(weights)[0]
+    begins = sums.cumsum() - sums  # of each block
+    ends = begins[:, None] + weights.reshape(-1, BLOCK).cumsum(-1, dtype=np.float64)
+    places: np.ndarray = ends.reshape(-1)[: kept.shape[1]] / sums.sum()
+    return np.arange(logits.shape[-1]) if ids is None else ids[0], places
+
+
 def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray | None, np.ndarray]:
     """The ids still in play, None for the whole vocabulary, and their filtered logits: (batch, candidates).
 

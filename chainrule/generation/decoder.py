@@ -18,7 +18,8 @@ class Decoder:
     """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length).
 
     Of the first token, only the `allowed` ones are possible, unless the model excludes them all. `heed` is told what
-    the model expected at every position of the prompt.
+    the model expected at every position of the prompt. Whoever wants to do other things while a long prompt is read
+    `waits`, and calls `read_on` until it is.
     """
 
     def __init__(
@@ -28,6 +29,7 @@ class Decoder:
         condition: Any = None,
         allowed: np.ndarray | None = None,
         heed: Heed | None = None,
+        waits: bool = False,
     ) -> None:
         self.model = model
         self.condition = condition
@@ -36,9 +38,19 @@ class Decoder:
         self.length = len(ids)
         self.state: State = None
         self.logits = np.empty(0)
-        self._restart(len(ids), heed)
-        if allowed is not None and (self.logits[:, allowed] > -np.inf).any():
-            self.logits = np.where(allowed, self.logits, -np.inf)
+        self._allowed, self._heed = allowed, heed
+        self._unread = self._begin(len(ids), heed)
+        while not waits and self.read_on():
+            pass
+
+    def read_on(self) -> bool:
+        """Read the next piece of the prompt; whether there is more of it."""
+        self._read(self._unread.pop(0), self._heed)
+        if self._unread:
+            return True
+        if self._allowed is not None and (self.logits[:, self._allowed] > -np.inf).any():
+            self.logits = np.where(self._allowed, self.logits, -np.inf)
+        return False
 
     @property
     def history(self) -> np.ndarray:
@@ -59,20 +71,20 @@ class Decoder:
         self.length += 1
         if self.context_length is not None and self._read_count >= self.context_length:
             # Reading half a context again makes room for as many new tokens at the price of one long step.
-            self._restart(max(1, self.context_length // 2))
+            for piece in self._begin(max(1, self.context_length // 2)):
+                self._read(piece)
         else:
             self._read(ids[:, None])
 
-    def _restart(self, count: int, heed: Heed | None = None) -> None:
-        """A fresh state that has read the last `count` tokens."""
+    def _begin(self, count: int, heed: Heed | None = None) -> list[np.ndarray]:
+        """A fresh state, and the pieces of the last `count` tokens that it has to read."""
         self.state = self.model.start(len(self._tokens), self.condition)
         self._read_count = 0
         memory = getattr(self.model, "memory", None)
         last = self.history[:, -count:]
         last = last if memory is None or heed else last[:, -memory:]
-        at_once = HEEDED_AT_ONCE if heed else AT_ONCE
-        for start in range(0, last.shape[1], at_once):  # a step has logits for all it reads, and a prompt may be long
-            self._read(last[:, start : start + at_once], heed)
+        at_once = HEEDED_AT_ONCE if heed else AT_ONCE  # a step has logits for all it reads, and a prompt may be long
+        return [last[:, start : start + at_once] for start in range(0, last.shape[1], at_once)]
 
     def _read(self, ids: np.ndarray, heed: Heed | None = None) -> None:
         logits, self.state = step(self.model, ids, self.state)

@@ -155,6 +155,21 @@ def _lock(folder: Path) -> int:
         os.close(descriptor)  # whoever had it has just given it a run's name, or removed it
 
 
+def is_being_made(folder: Path) -> bool:
+    """Whether a process is at work on this unfinished folder now."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _write_manifest(folder: Path) -> None:
     scaffolding = (folder / RESUMABLE, folder / CHECKPOINTS)
     files = sorted(each for each in folder.rglob("*") if each.is_file() and not {each, each.parent} & {*scaffolding})

@@ -145,7 +145,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def answered(kind: type[Answer], streams: bool = False) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer, for its `responses`: `kind`, which may also come piece by piece, or an error."""
-    content = {"text/event-stream": {"schema": {"type": "string"}}} if streams else {}
+def answered(kind: type[Answer] | None, streams: bool = False) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer, for its `responses`: `kind`, which may also come piece by piece, or an error.
+
+    What only the page asks for has no declared kind: it is an object, and the page knows what is in it.
+    """
+    if kind is None:
+        return {200: {"content": {"application/json": {"schema": {"type": "object"}}}}, **ERRORS}
+    content: dict[str, Any] = {"text/event-stream": {}} if streams else {}
     return {200: {"model": kind, "content": content}, **ERRORS}

@@ -14,12 +14,28 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import chainrule
 from chainrule.errors import UserError
-from chainrule.serving import about, chat, completions, page, tokens
+from chainrule.serving import (
+    about,
+    chat,
+    completions,
+    dice,
+    explanations,
+    graphs,
+    leaderboards,
+    page,
+    passages,
+    surprise,
+    tokens,
+    trainings,
+)
 from chainrule.serving.guard import Door, Guard, answer
 from chainrule.serving.problems import Problem, bug
 from chainrule.serving.schema import describe
 from chainrule.serving.service import Service
 
+PARTS = (
+    about, completions, chat, tokens, dice, explanations, surprise, trainings, leaderboards, graphs, passages, page,
+)  # fmt: skip
 log = logging.getLogger("chainrule.serving")
 
 
@@ -38,7 +54,7 @@ def make_app(service: Service, door: Door | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    for part in (about, completions, chat, tokens, page):
+    for part in PARTS:
         part.add_routes(app, service)
     describe(app)
     app.add_exception_handler(Problem, _answer_problem)

@@ -81,7 +81,7 @@ def ask(
         read = _read_text(served, prompt, not wants_echo, field)
         ids = [id for id in read.ids.tolist() if id != served.tokenizer.eos]  # which no text spells
     else:
-        read = _read_ids(served, prompt, field)
+        read = read_ids(served, prompt, field)
         ids = prompt
     echo = Echo(read.ids, alternatives) if wants_echo else None
     return Asked(Generating(served, read, sampling, echo.heed if echo else None), read.text, ids, echo)
@@ -95,9 +95,9 @@ def _read_text(served: Served, text: str, heals: bool, field: str) -> Prompt:
         raise Problem(400, what, "context_length_exceeded", field) from None
 
 
-def _read_ids(served: Served, ids: list[int], field: str) -> Prompt:
+def read_ids(served: Served, ids: list[int], field: str = "prompt", may_be_long: bool = False) -> Prompt:
     check_ids(served.tokenizer, ids, field)
-    if served.context_length is not None and len(ids) > served.context_length:
+    if served.context_length is not None and len(ids) > served.context_length and not may_be_long:
         found = f"the prompt has {len(ids)} tokens but this model reads {served.context_length}; shorten it"
         raise Problem(400, found, "context_length_exceeded", field)
     return Prompt(np.array(ids, np.int64), served.tokenizer.decode(ids))

@@ -20,7 +20,7 @@ from chainrule.serving.answers import ChatAnswer
 from chainrule.serving.ask import Asked, Drawn, ask
 from chainrule.serving.completions import MOST_LOGPROBS, Drawing, finite
 from chainrule.serving.problems import Problem
-from chainrule.serving.schema import MOST_TOKENS, Body, Text, post
+from chainrule.serving.schema import MOST_CHARACTERS, MOST_TOKENS, Body, Text, post
 from chainrule.serving.service import Service
 from chainrule.serving.stream import draw_counted, events, while_heard
 from chainrule.serving.tokens import token_name
@@ -61,20 +61,24 @@ def transcript(messages: list[Message]) -> str:
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/chat/completions", Chat, ChatAnswer, "Answer in a conversation.", streams=True)
+    @post(app, "/v1/chat/completions", Chat, "Answer in a conversation.", ChatAnswer, streams=True)
     async def converse(body: Chat, request: Request) -> Any:
         if body.top_logprobs is not None and not body.logprobs:
             raise Problem(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")
         served = service.library.find(body.model)
+        text = transcript(body.messages)
+        if len(text) > MOST_CHARACTERS:
+            what = f"the messages have {len(text):,} characters together; {MOST_CHARACTERS:,} are allowed"
+            raise Problem(400, what, "invalid_value", "messages")
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
         sampling = body.sampling(max_tokens, body.wanted, body.top_logprobs or 0, stop=ENDINGS)
-        asked = await asyncio.to_thread(ask, served, transcript(body.messages), sampling, field="messages")
+        asked = await asyncio.to_thread(ask, served, text, sampling, field="messages")
         head = {"id": f"chatcmpl-{token_hex(12)}", "created": int(time.time()), "model": served.id}
         answer = Answer(head, body, served.tokenizer, asked)
         drawn = draw_counted(service, served, [asked])
         if body.stream:
             return await events(request, answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
-        return JSONResponse(await while_heard(request, answer.whole(drawn)))
+        return await while_heard(request, answer.whole(drawn))
 
 
 class Answer:
@@ -97,10 +101,13 @@ class Answer:
                     has_begun[token.sample] |= bool(token.text)
                     yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
-    async def whole(self, drawn: Drawn) -> dict[str, Any]:
+    async def whole(self, drawn: Drawn) -> JSONResponse:
         async for _, new in drawn:
             for token in new:
                 self.tokens[token.sample].append(token)
+        return await asyncio.to_thread(lambda: JSONResponse(self._all()))  # with log-probabilities, it may be long
+
+    def _all(self) -> dict[str, Any]:
         said = [_shown("".join(token.text for token in tokens)) for tokens in self.tokens]
         choices = [
             self._choice(number, "message", {"role": "assistant", "content": said[number]}, tokens)

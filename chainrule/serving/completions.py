@@ -92,7 +92,7 @@ class Completion(Drawing):
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/v1/completions", Completion, CompletionAnswer, "Continue some text.", streams=True)
+    @post(app, "/v1/completions", Completion, "Continue some text.", CompletionAnswer, streams=True)
     async def complete(body: Completion, request: Request) -> Any:
         _refuse(body)
         served = service.library.find(body.model)
@@ -102,7 +102,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         drawn = draw_counted(service, served, asked)
         if body.stream:
             return await events(request, answer.pieces(drawn), answer.usage, answer.head, body.stream_options)
-        return JSONResponse(await while_heard(request, answer.whole(drawn)))
+        return await while_heard(request, answer.whole(drawn))
 
 
 def _refuse(body: Completion) -> None:
@@ -131,8 +131,10 @@ class Sample:
         self.decoder = tokenizer.stream()
         self.offset = 0  # characters that the tokens so far have made certain
         if not body.echo:
-            for id in asked.ids:
-                self._place(id)
+            prompt = asked.generating.prompt
+            self.offset = len(prompt.text) - len(prompt.opening)
+            for id in asked.ids[-1:]:
+                self.decoder.feed(id)  # words that are joined by spaces need to know that they are not the first
         self.is_begun = False
 
     def piece(self, tokens: list[Token]) -> dict[str, Any]:
@@ -221,9 +223,12 @@ class Answer:
                 if not sample.is_begun:  # nothing was to be drawn
                     yield self.head | {"choices": [sample.piece([])]}
 
-    async def whole(self, drawn: Drawn) -> dict[str, Any]:
+    async def whole(self, drawn: Drawn) -> JSONResponse:
         async for asked, tokens in drawn:
             self.hear(asked, tokens)
+        return await asyncio.to_thread(lambda: JSONResponse(self._all()))  # with log-probabilities, it may be long
+
+    def _all(self) -> dict[str, Any]:
         choices = [choice.piece(choice.tokens) for samples in self.samples for choice in self._best(samples)]
         for number, choice in enumerate(choices):
             choice["index"] = number

@@ -1,7 +1,7 @@
 """The one thread that computes: requests for the same model decode together, a token each at a time.
 
 One thread owns all models, so nothing is locked and torch's own threads never fight each other. By turns it draws a
-token for every row of every model, reads one new prompt for each model that has room, and does one other task.
+token for every row of every model, reads a piece of a new prompt for each model that has room, and does one other task.
 """
 
 import asyncio
@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 from chainrule.generation import Sampling, Token
 from chainrule.generation.batch import Batch, Row
-from chainrule.generation.decoder import Decoder, Heed
+from chainrule.generation.decoder import AT_ONCE, Decoder, Heed
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
+from chainrule.serving.threads import use_threads
 
 T = TypeVar("T")
 Answer = list[Token] | Exception | None
@@ -41,6 +42,7 @@ class Generating:
     sampling: Sampling | None  # None: the prompt is only read
     heed: Heed | None = None
     answers: "asyncio.Queue[tuple[Generating, Answer]]" = field(default_factory=asyncio.Queue)
+    reader: Decoder | None = None  # while the prompt is read
     rows: list[Row] = field(default_factory=list)
     is_cancelled: bool = False  # set when whoever asked has gone
 
@@ -129,6 +131,7 @@ class Engine:
             self._deliver(answers)
             for batch in self._batches.values():
                 try:
+                    use_threads(batch.model, len(batch.rows))
                     batch.advance()
                 except Exception as error:
                     self._deliver(self._fail(batch, error))
@@ -165,32 +168,42 @@ class Engine:
             self._queues[id] = deque(each for each in queue if not each.is_cancelled)
 
     def _admit(self, id: str) -> None:
-        """Read the prompt of the first in the queue, if there is room for all of its rows."""
+        """Read a piece of the first prompt in the queue, if there is room for all of its rows; once read, they join."""
         queue = self._queues[id]
         if not queue:
             return
         wanted = queue[0]
         batch = self._batches.get(id) or Batch(wanted.served.model, wanted.served.tokenizer)
         self._batches[id] = batch
-        if batch.rows and len(batch.rows) + wanted.count > self.limits.rows:
+        if batch.rows and wanted.reader is None and len(batch.rows) + wanted.count > self.limits.rows:
             return
-        queue.popleft()
+        rows: list[Row] = []
+        answer: Answer = None
         try:
-            if wanted.sampling is None:
-                Decoder(batch.model, wanted.prompt.ids, heed=wanted.heed)
-            else:
-                wanted.rows = batch.add(wanted.prompt, wanted.sampling, heed=wanted.heed)
+            reader = self._read_on(wanted)
+            if reader is None:
+                return
+            if wanted.sampling is not None:
+                rows = batch.join(reader, wanted.prompt, wanted.sampling)
         except Exception as error:  # whatever it is, it ends this request alone
+            answer = error
+        queue.popleft()
+        wanted.reader = None
+        if rows:
+            wanted.rows = rows
+            self._owners |= dict.fromkeys(rows, wanted)
+            self._post(self._entered, wanted.count)
+        else:
             self._post(self._left, wanted.count)
-            self._deliver([(wanted, error)])
-            return
-        if wanted.sampling is None:
-            self._post(self._left, wanted.count)
-            self._deliver([(wanted, None)])
-            return
-        for row in wanted.rows:
-            self._owners[row] = wanted
-        self._post(self._entered, wanted.count)
+            self._deliver([(wanted, answer)])
+
+    def _read_on(self, wanted: Generating) -> Decoder | None:
+        """One more piece of a prompt, and once it is read, who has read it."""
+        if wanted.reader is None:
+            prompt = wanted.prompt
+            wanted.reader = Decoder(wanted.served.model, prompt.ids, None, prompt.allowed, wanted.heed, waits=True)
+        use_threads(wanted.served.model, rows=AT_ONCE)
+        return None if wanted.reader.read_on() else wanted.reader
 
     def _turn(self, batch: Batch) -> list[tuple[Generating, Answer]]:
         """A token for every row whose reader is still there; then what each request hears of it."""
@@ -231,7 +244,11 @@ class Engine:
         """What is still under way hears that the server is going."""
         gone = Problem(503, "the server is shutting down", "shutting_down")
         left = [*dict.fromkeys(self._owners.values()), *(each for queue in self._queues.values() for each in queue)]
-        self._owners, self._batches, self._queues = {}, {}, {}
+        for row in list(self._owners):
+            self._forget(row)
+        for queue in self._queues.values():
+            self._post(self._left, sum(each.count for each in queue))
+        self._batches, self._queues = {}, {}
         self._deliver([(each, gone) for each in left])
         for _, future in self._todo:
             self._post(_settle, future, None, gone)

@@ -84,7 +84,7 @@ def _lower(message: str) -> str:
 
 
 def post(
-    app: FastAPI, path: str, kind: type[B], answers: type[Answer], summary: str, streams: bool = False
+    app: FastAPI, path: str, kind: type[B], summary: str, answers: type[Answer] | None = None, streams: bool = False
 ) -> Callable[[Callable[[B, Request], Awaitable[Any]]], None]:
     """Declare a route whose body is `kind`; the function gets it checked, and the request."""
 

@@ -1,5 +1,6 @@
 """The server process: uvicorn, and what a signal to stop means."""
 
+import gc
 import socket
 import time
 from collections.abc import Callable
@@ -58,13 +59,16 @@ def serve(app: FastAPI, engine: Engine, host: str, port: int, ready: Callable[[i
         http="h11",  # which bounds how long the headers of a request may be
         h11_max_incomplete_event_size=64 << 10,
     )
+    gc.collect()
+    gc.freeze()  # models and modules stay: to search them for garbage would take longer than most requests do
     with listening:
         Server(config, engine, ready).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
     family: Any = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio would leave it waiting to fill its packets: 40 ms for every answer and every token.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

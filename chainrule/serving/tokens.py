@@ -27,7 +27,7 @@ class Detokenize(Body):
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/tokenize", Tokenize, Tokenized, "The ids of a text.")
+    @post(app, "/tokenize", Tokenize, "The ids of a text.", Tokenized)
     async def tokenize(body: Tokenize, request: Request) -> dict[str, Any]:
         served = service.library.find(body.model)
         tokenizer = served.tokenizer
@@ -37,7 +37,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         found = {"tokens": ids, "count": len(ids), "max_model_len": served.context_length}
         return found | ({"token_strs": [token_name(tokenizer, id) for id in ids]} if body.return_token_strs else {})
 
-    @post(app, "/detokenize", Detokenize, Detokenized, "The text of some ids.")
+    @post(app, "/detokenize", Detokenize, "The text of some ids.", Detokenized)
     async def detokenize(body: Detokenize, request: Request) -> dict[str, Any]:
         tokenizer = service.library.find(body.model).tokenizer
         check_ids(tokenizer, body.tokens, "tokens")

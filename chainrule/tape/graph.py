@@ -62,7 +62,7 @@ def to_dot(nodes: list[Node]) -> str:
 
 def to_svg(nodes: list[Node]) -> str:
     """Inputs at the bottom, what is computed last at the top; every node above all that it reads."""
-    places = _places(nodes)
+    places = arrange(nodes)
     width = max(x for x, _ in places) + BOX[0] + GAP[0]
     height = max(y for _, y in places) + BOX[1] + GAP[1]
     lines = [
@@ -91,9 +91,10 @@ def to_svg(nodes: list[Node]) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _places(nodes: list[Node]) -> list[tuple[float, float]]:
-    """By layers: a node stands right above what it reads; but inputs and parameters, and what stands on them alone,
-    right below what first reads them. In a layer, each is as near as it gets to the middle of what it reads."""
+def arrange(nodes: list[Node]) -> list[tuple[float, float]]:
+    """The left upper corner of each node. By layers: a node stands right above what it reads; but inputs and
+    parameters, and what stands on them alone, right below what first reads them. In a layer, each is as near as it
+    gets to the middle of what it reads."""
     depths = [0] * len(nodes)
     for node in nodes:
         depths[node.number] = 1 + max((depths[each] for each in node.inputs), default=-1)

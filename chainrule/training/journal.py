@@ -40,6 +40,9 @@ class Journal(Watcher):
     def sample(self, record: Record) -> None:
         self._append("sample", record)
 
+    def glimpse(self, record: Record) -> None:
+        self._append("glimpse", record)
+
     def close(self) -> None:
         if self._file:
             self._file.close()

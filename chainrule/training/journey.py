@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.data.windows import Window, Windows
+from chainrule.training.watch import Record
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Position:
     step: int = 0
     seconds: float = 0.0
     evaluated: int = 0  # evaluations done
+    glimpsed: int = 0  # looks at what the model expects
     best_loss: float | None = None
     best_step: int = 0
     epoch_nats: float = 0.0  # of the epoch that is under way
@@ -52,5 +54,6 @@ class Journey:
     counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
     describe_batch: Callable[[Window], str] = lambda window: "a batch"
     sample: Callable[[], str] | None = None
+    glimpse: Callable[[], list[Record]] | None = None
     clock: Callable[[], float] = time.perf_counter
     facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint

@@ -15,6 +15,7 @@ from chainrule.evaluation.stream import spread
 from chainrule.models._neural import NeuralModel
 from chainrule.text.base import Tokenizer
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.glimpse import Contexts
 from chainrule.training.job import Job
 from chainrule.training.journal import Journal, events
 from chainrule.training.journey import Budget, Journey
@@ -23,7 +24,7 @@ from chainrule.training.recipe import Recipe
 from chainrule.training.vectors import vectors_by_counting
 from chainrule.training.view import View
 from chainrule.training.warn import Warner
-from chainrule.training.watch import Watcher, Watchers
+from chainrule.training.watch import Record, Watcher, Watchers
 
 SAMPLE_TOKENS = 120
 SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
@@ -107,6 +108,7 @@ def learn(
         counts=counts,
         describe_batch=lambda window: _describe(window, tokenizer),
         sample=_sampler(model, tokenizer, budget),
+        glimpse=_glimpser(model, tokenizer, held_out if held_out.part.documents else shards),
         facts={"job": job.essence},
     )
     journal.rewind(int(newest.facts["step"]) if newest else -1)
@@ -160,3 +162,8 @@ def _sampler(model: NeuralModel, tokenizer: Tokenizer, budget: Budget) -> Callab
 
     settings = Sampling(temperature=0.8, max_tokens=SAMPLE_TOKENS, seed=0)
     return lambda: sample(model, tokenizer, "", settings)[0].text
+
+
+def _glimpser(model: NeuralModel, tokenizer: Tokenizer, shards: TokenShards) -> Callable[[], list[Record]] | None:
+    contexts = Contexts.choose(shards.tokens(0), tokenizer.eos)
+    return None if contexts is None else lambda: contexts.look(model, tokenizer)

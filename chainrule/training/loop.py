@@ -17,6 +17,7 @@ from chainrule.models.base import IGNORE, Batch, State, select_rows
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.engine import advance_by
+from chainrule.training.glimpse import moments_until
 from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
@@ -66,11 +67,14 @@ class Trainer:
         began = self.journey.clock() - self.position.seconds
         saved_at = self.position.seconds
         with stop_requests() as request, self.together():
+            if self.position.step == 0:
+                self._glimpse()
             while not self.journey.budget.is_over(self.position.step, self.position.seconds):
                 self.step()
                 self.position.seconds = self.journey.clock() - began
                 self._record()
                 has_evaluated = self._evaluate_if_due()
+                self._glimpse_if_due()
                 self.position.seconds = self.journey.clock() - began
                 is_over = self.journey.budget.is_over(self.position.step, self.position.seconds)
                 is_worth = self._is_worth_storing(self.position.seconds - saved_at, has_evaluated)
@@ -266,6 +270,20 @@ class Trainer:
                 self.model.eval()
                 self.watcher.sample({"event": "sample", "step": position.step, "text": self.journey.sample()})
         self.model.train()
+
+    def _glimpse_if_due(self) -> None:
+        position, budget = self.position, self.journey.budget
+        is_over = budget.is_over(position.step, position.seconds)
+        due = moments_until(1.0 if is_over else budget.progress(position.step - 1, position.seconds))
+        if due > position.glimpsed:
+            position.glimpsed = due
+            self._glimpse()
+
+    def _glimpse(self) -> None:
+        if self.journey.glimpse is not None:
+            with self._averaged(), threads(self._threads):
+                contexts = self.journey.glimpse()
+            self.watcher.glimpse({"event": "glimpse", "step": self.position.step, "contexts": contexts})
 
     def _has_time_to_sample(self) -> bool:
         """Not in short trainings, nor more often than once a minute."""

@@ -27,6 +27,9 @@ class Watcher:
     def sample(self, record: Record) -> None:
         """step, text."""
 
+    def glimpse(self, record: Record) -> None:
+        """step, contexts: what the model expects after a few places of the text."""
+
     def message(self, text: str) -> None:
         """A line for people."""
 
@@ -62,6 +65,10 @@ class Watchers(Watcher):
     def sample(self, record: Record) -> None:
         for watcher in self.watchers:
             watcher.sample(record)
+
+    def glimpse(self, record: Record) -> None:
+        for watcher in self.watchers:
+            watcher.glimpse(record)
 
     def message(self, text: str) -> None:
         for watcher in self.watchers:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.generation.choose import choose, draw, probabilities, roll
+from chainrule.generation.choose import choose, draw, line, probabilities, roll
 from chainrule.generation.settings import Sampling
 
 from .test_filters import (
@@ -81,6 +81,29 @@ def test_chosen_ids_are_those_of_the_whole_vocabulary_after_top_k() -> None:
     settings = Sampling(top_k=2)
     assert draw(logits, nothing_seen(logits), settings, np.array([0.2, 0.2])).tolist() == [100, 7]
     assert draw(logits, nothing_seen(logits), settings, np.array([0.7, 0.7])).tolist() == [400, 8]
+
+
+@pytest.mark.parametrize("width", [3, 256, 700])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Sampling(),
+        Sampling(temperature=0.5, top_k=20),
+        Sampling(top_p=0.7, repetition_penalty=2.0),
+        Sampling(temperature=0),
+    ],
+)
+def test_the_line_has_every_number_where_it_is_drawn(width: int, settings: Sampling) -> None:
+    random = np.random.default_rng(width)
+    logits, seen = random.normal(size=width) * 3, random.random(width) < 0.2
+    ids, ends = line(logits, seen, settings)
+    expected = probabilities(logits[None], seen[None], settings)[0]
+    np.testing.assert_allclose(np.diff(ends, prepend=0), expected[ids], atol=1e-6)
+    assert ends[-1] == pytest.approx(1, abs=1e-12)
+    assert (np.diff(ids) > 0).all()
+    for uniform in random.random(200):
+        place = int((ends <= uniform).sum())
+        assert draw(logits[None], seen[None], settings, np.array([uniform])) == [ids[place]]
 
 
 @given(LOGITS)

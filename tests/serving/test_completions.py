@@ -137,6 +137,15 @@ def test_every_list_of_log_probabilities_is_as_long_as_the_tokens(client: Client
         assert choice["text"][found["text_offset"][place] :].startswith(spelled[ids[place]].decode())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_an_echo_places_are_the_same(client: Client, kind: str):
+    settings = {"seed": 2, "max_tokens": 9, "logprobs": 0}
+    [echoed] = client.choices(kind, "the cow", echo=True, **settings)
+    [plain] = client.choices(kind, "the cow", **settings)
+    places = plain["logprobs"]["text_offset"]
+    assert places[0] == len("the cow") and places == echoed["logprobs"]["text_offset"][-len(places) :]
+
+
 def _is_text(data: bytes) -> bool:
     try:
         return bool(data.decode())

@@ -12,6 +12,7 @@ from chainrule.generation.prompt import read_prompt
 from chainrule.serving.engine import Engine, Generating, Limits
 from chainrule.serving.problems import Problem
 from tests.generation.toys import TableBigram, Total, letters, random_table
+from tests.serving.running import run_apart
 
 TOKENIZER = letters(5)
 TABLE = random_table(6, seed=3)
@@ -53,7 +54,7 @@ def run(work, limits: Limits | None = None):
         finally:
             engine.stop()
 
-    return asyncio.run(main())
+    return run_apart(main())
 
 
 class Watched(Total):
@@ -229,3 +230,39 @@ def test_a_prompt_that_is_only_read_tells_its_logits():
 
     run(work)
     np.testing.assert_allclose(np.concatenate(told), TABLE[[5, 0, 1]])
+
+
+def test_a_long_prompt_is_read_in_pieces_while_others_are_answered():
+    toy = Toy("toy", Watched(ENDLESS))
+
+    async def work(engine: Engine):
+        short = generating(toy, "a", 1, max_tokens=10**9)
+        await engine.generate(short)
+        await short.answers.get()
+        long = generating(toy, "ab" * 5000, 2, max_tokens=3)
+        await engine.generate(long)
+        before = short.answers.qsize()
+        text = await hear(long)
+        meanwhile = short.answers.qsize() - before
+        engine.cancel(short)
+        return text, meanwhile
+
+    text, meanwhile = run(work)
+    assert text == sample(Total(ENDLESS), TOKENIZER, "ab" * 5000, Sampling(seed=2, max_tokens=3))[0].text
+    assert meanwhile >= 10_000 // 512  # at least one token of the other for each piece
+
+
+def test_counts_are_zero_once_everything_is_ended():
+    toy = Toy("toy", Total(ENDLESS))
+
+    async def work(engine: Engine):
+        wanted = [generating(toy, "a", seed, max_tokens=10**9) for seed in range(4)]
+        await engine.generate(*wanted)
+        await wanted[0].answers.get()
+        engine.end()
+        for each in wanted:
+            with pytest.raises(Problem, match="shutting down"):
+                await hear(each)
+        assert (engine.decoding, engine.waiting) == (0, 0)
+
+    run(work, Limits(rows=2))

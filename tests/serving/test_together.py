@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.serving.conftest import PATIENCE, Live
+from tests.serving.running import run_apart
 
 
 async def ask_all(live: Live, bodies: list[dict[str, Any]]) -> list[Any]:
@@ -39,8 +40,8 @@ def bodies_of(model: str, count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("model", "count"), [("cows", 40), ("lstm", 24), ("transformer", 24)])
 def test_among_others_as_alone(live: Live, model: str, count: int):
     bodies = bodies_of(model, count)
-    alone = [asyncio.run(ask_all(live, [body]))[0] for body in bodies]
-    together = asyncio.run(ask_all(live, bodies))
+    alone = [run_apart(ask_all(live, [body]))[0] for body in bodies]
+    together = run_apart(ask_all(live, bodies))
     for ours, theirs in zip(together, alone, strict=True):
         assert [choice["text"] for choice in ours] == [choice["text"] for choice in theirs]
         for choice, other in zip(ours, theirs, strict=True):
@@ -50,8 +51,8 @@ def test_among_others_as_alone(live: Live, model: str, count: int):
 
 def test_models_side_by_side(live: Live):
     bodies = [body for model in ("cows", "lstm", "transformer") for body in bodies_of(model, 6)]
-    alone = [asyncio.run(ask_all(live, [body]))[0] for body in bodies]
-    together = asyncio.run(ask_all(live, bodies))
+    alone = [run_apart(ask_all(live, [body]))[0] for body in bodies]
+    together = run_apart(ask_all(live, bodies))
     assert [[choice["text"] for choice in each] for each in together] == [
         [choice["text"] for choice in each] for each in alone
     ]

@@ -25,11 +25,11 @@ from tests.training.trainings import (
     HARD,
     VOCABULARY,
     Clock,
+    assert_same_events,
     assert_same_tensors,
     go_on,
     stream,
     train_with_stops,
-    without_times,
 )
 
 SETTINGS = ("tokenizer=characters", "size=tiny", "batch-size=4")
@@ -42,8 +42,7 @@ def assert_same_training(ours, theirs, folders):
     assert_same_tensors(ours.average, theirs.average)
     assert_same_tensors(ours.best, theirs.best)
     assert vars(ours.position) | {"seconds": 0} == vars(theirs.position) | {"seconds": 0}
-    mine, others = (without_times(events(folder / "metrics.jsonl")) for folder in folders)
-    assert mine == others
+    assert_same_events(*(events(folder / "metrics.jsonl") for folder in folders))
 
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
@@ -140,11 +139,8 @@ def test_a_training_killed_at_random_moments_ends_in_the_same_bytes(architecture
 def assert_same_runs(ours: Path, theirs: Path) -> None:
     for name in ("model.safetensors", "tokenizer.json", "tokens/train-00000.bin"):
         assert (ours / name).read_bytes() == (theirs / name).read_bytes(), name
-    mine, others = (
-        [event for event in without_times(events(path / "metrics.jsonl")) if event["event"] != "trained"]
-        for path in (ours, theirs)
-    )
-    assert mine == others
+    journals = (events(path / "metrics.jsonl") for path in (ours, theirs))
+    assert_same_events(*([event for event in journal if event["event"] != "trained"] for journal in journals))
     assert chainrule.load(ours).verify() == []
     assert {path.name for path in ours.iterdir()} == {path.name for path in theirs.iterdir()}
     assert not any(path.name.startswith(".") for path in ours.parent.iterdir())

@@ -121,3 +121,18 @@ def assert_same_tensors(ours: dict[str, torch.Tensor], theirs: dict[str, torch.T
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():
         assert torch.equal(tensor, theirs[name]), name
+
+
+def assert_same_events(ours: Collection[Record], theirs: Collection[Record]) -> None:
+    """Apart from times. Looks are compared as numbers: the last bits of a product may depend on where it is made."""
+    ours, theirs = without_times(ours), without_times(theirs)
+    assert [_without_looks(event) for event in ours] == [_without_looks(event) for event in theirs]
+    for mine, other in zip(ours, theirs, strict=True):
+        for look, expected in zip(mine.get("contexts", ()), other.get("contexts", ()), strict=True):
+            assert (look["context"], look["token"]) == (expected["context"], expected["token"])
+            assert look["probability"] == pytest.approx(expected["probability"], rel=1e-3)
+            assert dict(look["faces"]) == pytest.approx(dict(expected["faces"]), rel=1e-3)
+
+
+def _without_looks(event: Record) -> Record:
+    return {name: value for name, value in event.items() if name != "contexts"}

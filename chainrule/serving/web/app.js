@@ -1,0 +1,172 @@
+// The shell: one tab for each view, the address (#/view?settings) as the only truth of what is shown, and the keys.
+//
+// A view is a module view-NAME.js that exports show(container, context). It fills the container and may return a
+// function that is called when the view is left. The context has
+//   models      what /v1/models says
+//   api         get, post and stream of api.js
+//   state       an object that lives as long as the page, for what a view wants to find again
+//   params      URLSearchParams of the address
+//   setParams   (params) => void: say in the address what is shown, without showing it anew
+//   go          (view, params) => void: show another view
+//   keys        ([{ key, does, run }]) => void: keys of the view, listed under "?"; "Ctrl+Enter" works in fields too
+//   say         (sentence) => void: a note that goes away
+//   fail        (error) => void: the same for what went wrong; aborted requests are no failure
+
+import * as api from "/web/api.js";
+import { h, replace } from "/web/dom.js";
+
+const VIEWS = [
+  ["playground", "Playground"],
+  ["dice", "Dice"],
+  ["surprise", "Surprise"],
+  ["training", "Training"],
+  ["leaderboard", "Leaderboard"],
+  ["graph", "Graph"],
+  ["game", "Game"],
+];
+
+const container = document.getElementById("view");
+const toast = document.getElementById("toast");
+const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("shortcuts"));
+const tabs = new Map();
+const state = {};
+let models = [];
+let leave = () => {};
+let keys = [];
+let shown = 0;
+let fading = 0;
+
+function say(sentence, isFailure = false) {
+  toast.textContent = sentence;
+  toast.classList.toggle("failure", isFailure);
+  toast.classList.add("shown");
+  clearTimeout(fading);
+  fading = setTimeout(() => toast.classList.remove("shown"), isFailure ? 8000 : 2500);
+}
+
+function fail(error) {
+  if (error.name === "AbortError") return;
+  if (!(error instanceof api.ApiError)) console.error(error);
+  say(error.message[0].toUpperCase() + error.message.slice(1), true);
+}
+
+/** "#/dice?roll=0.5" -> ["dice", params]. */
+function address() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const isKnown = VIEWS.some(([id]) => id === path);
+  return /** @type {[string, URLSearchParams]} */ ([isKnown ? path : VIEWS[0][0], new URLSearchParams(query ?? "")]);
+}
+
+function write(view, params) {
+  const query = params?.toString();
+  return `#/${view}${query ? `?${query}` : ""}`;
+}
+
+async function show() {
+  const number = ++shown;
+  const [id, params] = address();
+  leave();
+  leave = () => {};
+  keys = [];
+  mark(id);
+  const view = await import(`/web/view-${id}.js`);
+  if (number !== shown) return;
+  replace(container);
+  const left = view.show(container, {
+    models,
+    api,
+    state,
+    params,
+    setParams: (found) => history.replaceState(null, "", write(id, found)),
+    go: (other, found) => (location.hash = write(other, found)),
+    keys: (more) => (keys = [...keys, ...more]),
+    say,
+    fail,
+  });
+  leave = typeof left === "function" ? left : () => {};
+}
+
+function mark(current) {
+  const title = VIEWS.find(([id]) => id === current)[1];
+  document.title = `${title} · Chainrule`;
+  container.setAttribute("aria-labelledby", `tab-${current}`);
+  for (const [id, tab] of tabs) {
+    tab.setAttribute("aria-selected", String(id === current));
+    tab.tabIndex = id === current ? 0 : -1;
+  }
+  tabs.get(current).scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+function makeTabs() {
+  const list = document.getElementById("tabs");
+  for (const [id, title] of VIEWS) {
+    const tab = h("a", { role: "tab", id: `tab-${id}`, href: `#/${id}`, "aria-controls": "view" }, title);
+    tabs.set(id, tab);
+    list.append(tab);
+  }
+  list.addEventListener("keydown", (event) => {
+    const at = VIEWS.findIndex(([id]) => id === address()[0]);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: VIEWS.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const [id] = VIEWS[(to + VIEWS.length) % VIEWS.length];
+    location.hash = write(id);
+    tabs.get(id).focus();
+  });
+}
+
+function named(event) {
+  return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.key}`;
+}
+
+function press(event) {
+  if (dialog.open || event.altKey || event.defaultPrevented) return;
+  const isWriting = event.target.matches?.("input:not([type=range], [type=checkbox], [type=radio]), textarea, select");
+  const name = named(event);
+  if (isWriting && !name.startsWith("Ctrl+") && name !== "Escape") return;
+  const found = allKeys().find(({ key }) => key === name);
+  if (!found) return;
+  event.preventDefault();
+  found.run();
+}
+
+function allKeys() {
+  const places = VIEWS.map(([id, title], place) => ({
+    key: String(place + 1),
+    does: title,
+    run: () => (location.hash = write(id)),
+  }));
+  return [...keys, ...places, { key: "?", does: "this list", run: help }];
+}
+
+function help() {
+  const rows = allKeys().map(({ key, does }) => h("tr", null, h("td", null, h("kbd", null, key)), h("td", null, does)));
+  replace(
+    dialog,
+    h("h2", { id: "shortcuts-title" }, "Keyboard"),
+    h("table", { class: "plain" }, h("tbody", null, rows)),
+    h("p", { class: "faint" }, "Tab goes from control to control, arrow keys from tab to tab."),
+    h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")),
+  );
+  dialog.showModal();
+}
+
+async function begin() {
+  makeTabs();
+  document.getElementById("help").addEventListener("click", help);
+  document.addEventListener("keydown", press);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    container.focus();
+  });
+  try {
+    models = (await api.get("/v1/models")).data;
+  } catch (error) {
+    replace(container, h("p", { class: "notice" }, error.message));
+    return;
+  }
+  addEventListener("hashchange", () => show().catch(fail));
+  await show().catch(fail);
+}
+
+begin();

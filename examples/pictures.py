@@ -1,0 +1,100 @@
+"""`make pictures`: the page of `chainrule serve`, photographed with models of Python's documentation; to docs/serving.
+
+Wants Chromium and playwright, both of which `make test` installs where it can.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "serving"
+RUNS = ROOT / "runs" / "pictures"
+CHROMIUM = "/usr/bin/chromium"
+MODELS = "ngram:order=5 elman lstm transformer"
+SHOWN = "ngram-5,lstm,transformer"
+PROMPT = "The value of the"
+TEXT = "The elephant is not an object, so the assignment raises an exception before breakfast."
+
+
+def view(name: str, **settings: Any) -> str:
+    return f"#/{name}?{urlencode(settings)}" if settings else f"#/{name}"
+
+
+VIEWS = {
+    "playground": view("playground", model="transformer", prompt=PROMPT, seed=4, max_tokens=90, temperature=0.8),
+    "dice": view("dice", models=SHOWN, prompt=PROMPT, seed=5, rolls=0.575),
+    "surprise": view("surprise", models=SHOWN, text=TEXT),
+    "training": view("training"),
+    "leaderboard": view("leaderboard"),
+    "graph": view("graph"),
+    "game": view("game"),
+}
+
+
+def run(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "chainrule", *arguments], check=True, cwd=ROOT)
+
+
+def settle(page: Any) -> None:
+    """Until nothing is asked for any more and nothing moves."""
+    page.wait_for_load_state("networkidle")
+    time.sleep(1.5)
+
+
+def take(page: Any, address: str, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    for name, place in VIEWS.items():
+        page.goto("about:blank")
+        page.goto(f"{address}/{place}")
+        settle(page)
+        if name == "playground":
+            page.locator(".text .token").nth(12).hover()
+            time.sleep(0.5)
+        page.screenshot(path=PICTURES / f"{name}-{scheme}.png")
+        if name == "dice":
+            page.get_by_role("button", name="Evidence").click()
+            settle(page)
+            page.evaluate("document.querySelector('.column .evidence, .column h2, .column h3').scrollIntoView()")
+            page.mouse.wheel(0, -130)  # the controls stay at the top
+            settle(page)
+            page.screenshot(path=PICTURES / f"evidence-{scheme}.png")
+
+
+def shrink() -> None:
+    """To 128 colours, which is all that these pictures have to show."""
+    from PIL import Image
+
+    for path in PICTURES.glob("*.png"):
+        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+
+
+def main() -> None:
+    if not (RUNS / "report" / "table.json").is_file():
+        run("compare", "builtin:python-docs", "--models", MODELS, "--minutes", "0.7", "--unit", "block", "--as", str(RUNS))
+    command = [sys.executable, "-m", "chainrule", "serve", str(RUNS), "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert server.stderr is not None
+    address = next(line.split()[2].rstrip("/") for line in server.stderr if line.startswith("the page: "))
+    PICTURES.mkdir(exist_ok=True)
+    try:
+        with sync_playwright() as started:
+            browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(viewport={"width": 1280, "height": 860})
+            for scheme in ("light", "dark"):
+                take(page, address, scheme)
+            browser.close()
+    finally:
+        server.terminate()
+        server.wait()
+    shrink()
+    print(PICTURES)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Small runs of three kinds, behind a server of the test's own."""
+
+from pathlib import Path
+
+import torch
+
+import chainrule
+from chainrule.serving.engine import Engine
+from chainrule.serving.library import Library
+from chainrule.serving.service import Service
+
+LINES = [
+    f"On day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} by the river.\n"
+    f"{'She' if i % 2 else 'He'} sings {'softly' if i % 5 else 'loudly'} to the moon, and the moon listens.\n"
+    for i in range(150)
+]
+TOY_TEXT = "\n".join(LINES)
+
+
+def train_toys(folder: Path) -> list[Path]:
+    """An n-gram of words, an LSTM of characters and a Transformer of byte pairs, in a few seconds."""
+    torch.set_num_threads(1)  # two would wait for each other where tests run side by side
+    text = folder / "cows.txt"
+    text.write_text(TOY_TEXT, encoding="utf-8")
+    wanted = {
+        "ngram": {"order": 4, "tokenizer": "words"},
+        "lstm": {"size": "tiny", "tokenizer": "characters", "steps": 30},
+        "transformer": {"size": "tiny", "tokenizer": "bpe", "context_length": 32, "steps": 30},
+    }
+    for model, settings in wanted.items():
+        chainrule.train(text, model=model, path=folder / model, **settings)  # type: ignore[arg-type]
+    return [folder / model for model in wanted]
+
+
+def toy_service(paths: list[Path]) -> Service:
+    return Service(Library([chainrule.load(path) for path in paths]), Engine())
