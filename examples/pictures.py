@@ -76,7 +76,18 @@ def shrink() -> None:
 
 def main() -> None:
     if not (RUNS / "report" / "table.json").is_file():
-        run("compare", "builtin:python-docs", "--models", MODELS, "--minutes", "0.7", "--unit", "block", "--as", str(RUNS))
+        run(
+            "compare",
+            "builtin:python-docs",
+            "--models",
+            MODELS,
+            "--minutes",
+            "0.7",
+            "--unit",
+            "block",
+            "--as",
+            str(RUNS),
+        )
     command = [sys.executable, "-m", "chainrule", "serve", str(RUNS), "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert server.stderr is not None
