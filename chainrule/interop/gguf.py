@@ -50,7 +50,7 @@ def find_smollm2() -> Path:
 def read_gguf(path: Path) -> Imported:
     settings, stored = read_file(path)
     kind = settings.get("general.architecture")
-    if kind not in OUTER:
+    if not isinstance(kind, str) or kind not in OUTER:
         raise UserError(f"'{path}' holds a model of type {kind!r}; known here are {', '.join(OUTER)}")
     own = {name.partition(".")[2]: value for name, value in settings.items() if name.startswith(f"{kind}.")}
     names = names_of(str(kind), whole(own, "block_count"))

@@ -9,7 +9,7 @@ from tokenizers import Regex, models, pre_tokenizers
 
 from chainrule.errors import UserError
 from chainrule.interop.llama2c import SPECIAL, sentencepiece
-from chainrule.text.base import SYMBOLS, Tokenizer, byte_level_backend, library_errors
+from chainrule.text.base import Tokenizer, byte_level_backend, library_errors
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # kinds of tokens
 # How byte-level vocabularies cut a text before their merges.
@@ -59,8 +59,9 @@ def read_tokenizer(settings: dict[str, Any], path: Path) -> Tokenizer:
 
 def _read_sentencepiece(own: dict[str, Any], words: list[str], end: str, path: Path) -> Tokenizer:
     scores = own.get("scores")
-    is_known = isinstance(scores, list) and len(scores) == len(words) and words[1] == "<s>" and end == "</s>"
-    if not is_known or own.get("add_space_prefix", True) is not True:
+    is_scored = isinstance(scores, list) and len(scores) == len(words) and all(type(each) is float for each in scores)
+    is_known = tuple(words[1:3]) == SPECIAL[1:] and end == "</s>" and own.get("add_space_prefix", True) is True
+    if not (is_scored and is_known):
         raise UserError(f"the tokenizer of '{path}' is not the SentencePiece that is known here")
     tokenizer = sentencepiece(words, own["scores"], f"of '{path}'")
     tokenizer.start = tokenizer.start if own.get("add_bos_token", True) is True else None
@@ -68,7 +69,8 @@ def _read_sentencepiece(own: dict[str, Any], words: list[str], end: str, path: P
 
 
 def _read_bpe(own: dict[str, Any], words: list[str], kinds: list[int], end: str, path: Path) -> Tokenizer:
-    pieces = [str(each).split(" ") for each in own.get("merges") or []]
+    found = own.get("merges", [])
+    pieces = [str(each).split(" ") for each in found] if isinstance(found, list) else [[]]
     if any(len(each) != 2 for each in pieces):
         raise UserError(f"the tokenizer of '{path}' has merges that are not of two pieces")
     merges = [(left, right) for left, right in pieces]
@@ -119,18 +121,13 @@ def _cut(settings: dict[str, Any]) -> str:
     """GGUF's name for how a byte-level tokenizer cuts text."""
     model = settings["model"]
     is_plain = settings["normalizer"] is None and all(token["special"] for token in settings["added_tokens"])
-    if model["type"] == "BPE" and is_plain and settings["decoder"] is not None:
-        special = {token["content"] for token in settings["added_tokens"]}
-        if not model["merges"] and set(model["vocab"]) - special == set(SYMBOLS.values()):
-            return "gpt-2"  # single bytes: however a text is cut, they are the same
+    if model["type"] == "BPE" and model["merges"] and is_plain:  # llama.cpp reads no vocabulary without merges
         for cut in CUTS:
             backend = _byte_level(models.BPE(ignore_merges=_takes_whole_words(cut)), cut)
             known = json.loads(backend.to_str())
             if _cutting(known) == _cutting(settings):
                 return cut
-    raise UserError(
-        "llama.cpp cannot cut text as this run's tokenizer does; train with --tokenizer bpe, or --tokenizer bytes"
-    )
+    raise UserError("llama.cpp cannot cut text as this run's tokenizer does; train with --tokenizer bpe")
 
 
 def _cutting(settings: dict[str, Any]) -> tuple[Any, ...]:

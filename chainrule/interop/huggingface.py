@@ -27,7 +27,7 @@ BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq", ".attentio
 def read_huggingface(folder: Path) -> Imported:
     settings = _json(folder / "config.json")
     kind = settings.get("model_type")
-    if kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         raise UserError(f"'{folder}' holds a model of type {kind!r}; known here are {', '.join(FAMILIES)}")
     read, parts = FAMILIES[kind]
     config = read(settings)
@@ -92,7 +92,8 @@ def _llama(settings: dict[str, Any]) -> Config:
 
 def _neox(settings: dict[str, Any]) -> Config:
     require(settings, "attention_bias", (True,), True)
-    fraction = settings.get("rotary_pct", (settings.get("rope_parameters") or {}).get("partial_rotary_factor", 0.25))
+    rotary_base = _rotary_base(settings)
+    rotary: dict[str, Any] = settings.get("rope_parameters") or {}
     return Config(
         width=whole(settings, "hidden_size"),
         num_layers=whole(settings, "num_hidden_layers"),
@@ -103,8 +104,8 @@ def _neox(settings: dict[str, Any]) -> Config:
         norm_epsilon=real(settings, "layer_norm_eps", 1e-5),
         activation=_activation(settings, "hidden_act", "gelu"),
         positions="rotary",
-        rotary_base=_rotary_base(settings),
-        rotary_fraction=float(fraction),
+        rotary_base=rotary_base,
+        rotary_fraction=real(settings, "rotary_pct", real(rotary, "partial_rotary_factor", 0.25)),
         parallel=settings.get("use_parallel_residual", True) is True,
         tied=settings.get("tie_word_embeddings", False) is True,
         bias=True,

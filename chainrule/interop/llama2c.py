@@ -109,13 +109,12 @@ def read_tokenizer(path: Path, vocabulary: int) -> Tokenizer:
         raise UserError(f"cannot read the tokenizer '{path}': {error.strerror}; it lies beside the model") from None
     words, scores, place = [], [], 4
     for _ in range(vocabulary):
-        if place + 8 > len(data):
+        score, length = struct.unpack_from("<fi", data, place) if place + 8 <= len(data) else (0.0, -1)
+        if not 0 <= length <= len(data) - place - 8:
             raise UserError(
                 f"the tokenizer '{path}' has fewer than the {vocabulary} pieces of the model, or is cut off"
             )
-        score, length = struct.unpack_from("<fi", data, place)
-        word = data[place + 8 : place + 8 + length] if 0 <= length <= len(data) else b""
-        words.append(word.decode("utf-8", "replace").replace(" ", SPACE))
+        words.append(data[place + 8 : place + 8 + length].decode("utf-8", "replace").replace(" ", SPACE))
         scores.append(score)
         place += 8 + length
     return sentencepiece(words, scores, f"'{path}'")

@@ -6,6 +6,7 @@ What is allowed grows with the largest logit where that is above 1: numbers of 3
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class Check:
     def sentence(self) -> str:
         if self.difference is None:
             return f"not checked with {self.reader}: {self.note}"
+        if self.difference == inf:
+            return f"checked with {self.reader}: {self.note or 'its logits are of another shape, or not numbers'}"
         tokens = {None: "", True: ", cuts text alike", False: ", cuts text otherwise"}[self.same_tokens]
         limit = "" if self.limit is None else f" (limit {self.limit:.1e})" if self.limit else " (none allowed)"
         note = f"; {self.note}" if self.note else ""
@@ -66,11 +69,18 @@ class Question:
     model: Any
     limit: float | None = LIMIT
     note: str = ""
+    unable: str = ""  # why this reader cannot be asked, though it reads such files
 
     def ask(self, tokenizer: Tokenizer) -> Check:
+        if self.unable:
+            return Check(self.package, note=self.unable)
         if importlib.util.find_spec(self.package) is None:
             return Check(self.package, note=f"not installed (pip install {self.install})")
-        return compare(self.open(), self.model, tokenizer, self.limit, self.note)
+        try:
+            return compare(self.open(), self.model, tokenizer, self.limit, self.note)
+        except Exception as error:  # whatever it is: they are the files of which it says so
+            what = " ".join(str(error).split())[:160]
+            return Check(self.package, inf, self.limit, note=f"it could not read the files ({what})")
 
 
 def compare(reader: Reader, model: Any, tokenizer: Tokenizer, limit: float | None = LIMIT, note: str = "") -> Check:
@@ -114,7 +124,7 @@ def _longest(model: Any) -> int:
 def _difference(theirs: np.ndarray, ours: np.ndarray) -> float:
     """The largest, infinite where there is no comparing."""
     if theirs.shape != ours.shape or not np.isfinite(theirs).all():
-        return float("inf")
+        return inf
     return float(np.abs(theirs - ours).max())
 
 

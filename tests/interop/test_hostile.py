@@ -19,7 +19,7 @@ from chainrule.interop.huggingface import read_huggingface
 from chainrule.interop.huggingface_write import write_huggingface
 from tests.interop.models import bpe, transformer
 
-MOST_MEMORY = 64 << 20
+MOST_MEMORY = 256 << 20
 
 
 @pytest.fixture

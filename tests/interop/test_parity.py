@@ -88,3 +88,14 @@ def test_a_reader_that_is_not_installed_is_named(pair):
     assert found == Check("no_such_reader", note="not installed (pip install no-such-reader)")
     assert found.sentence() == "not checked with no_such_reader: not installed (pip install no-such-reader)"
     assert found.agrees
+
+
+def test_a_reader_that_fails_on_the_files_is_told_and_refused(pair):
+    def fails() -> Any:
+        raise RuntimeError("shape '[1, 40]'\n is invalid")
+
+    found = Question("chainrule", "chainrule", fails, pair[0]).ask(pair[1])
+    assert not found.agrees
+    assert found.note == "it could not read the files (shape '[1, 40]' is invalid)"
+    told = Question("chainrule", "chainrule", fails, pair[0], unable="it does not know such").ask(pair[1])
+    assert told.sentence() == "not checked with chainrule: it does not know such"
