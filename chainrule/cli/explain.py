@@ -25,6 +25,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Explain a prediction: the die, the surprise, what mattered, and the reason in the model's own terms."""
+    options.let_threads_sleep()
     import sys
 
     from chainrule.api import load

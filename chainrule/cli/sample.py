@@ -31,6 +31,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Sample text from a run, token by token."""
+    options.let_threads_sleep()
     import sys
 
     from chainrule.errors import UserError

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from chainrule.cli import options
 from chainrule.cli.output import plural, say
 from chainrule.errors import UserError
 
@@ -25,6 +26,7 @@ def command(
     waiting: Annotated[int, typer.Option(min=1, max=100_000, help="Samples that may wait; more get 429.")] = 256,
 ) -> None:
     """Serve runs: OpenAI's API for programs, a page for people."""
+    options.let_threads_sleep()
     from chainrule.serving.app import make_app
     from chainrule.serving.engine import Engine, Limits
     from chainrule.serving.guard import LOOPBACK, Door
