@@ -19,7 +19,7 @@ from chainrule.errors import UserError
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-STRING, ARRAY = 8, 9
+FLOAT32, STRING, ARRAY = 6, 8, 9
 # Type: (name, numbers in a block, bytes of a block)
 TYPES = {
     0: ("F32", 1, 4), 1: ("F16", 1, 2), 30: ("BF16", 1, 2), 8: ("Q8_0", 32, 34), 2: ("Q4_0", 32, 18),
@@ -75,6 +75,8 @@ class _Reader:
         return self._value_of(self.number("I"), depth)
 
     def _value_of(self, kind: int, depth: int) -> Any:
+        if kind == FLOAT32:
+            return float(str(np.float32(self.number("f"))))  # 1e-05, not 9.999999747378752e-06
         if kind in SCALARS:
             return self.number(SCALARS[kind])
         if kind == STRING:

@@ -10,6 +10,7 @@ import torch
 from chainrule.interop import write
 from chainrule.interop.parity import Check
 from chainrule.runs.folder import Run
+from tests.interop.test_llama2c import STORIES, needs_stories
 
 Result = tuple[int, str, str]
 
@@ -112,6 +113,14 @@ def test_models_that_no_other_program_computes_are_told_what_to_change(chainrule
     code, _, err = chainrule("export", "runs/ngram", "--to", "huggingface")
     assert code == 2
     assert "n-grams leave --to arpa" in err
+
+
+@needs_stories
+def test_stories_come_in_and_are_told_to_the_letter(chainrule):
+    code, out, _ = chainrule("import", STORIES / "stories260K.bin", "--as", "runs/stories")
+    assert (code, out.strip()) == (0, "runs/stories")
+    told = json.loads(chainrule("sample", "runs/stories", "--greedy", "--max-tokens", 200, "--json")[1])
+    assert told["samples"][0]["text"] == (STORIES / "expected_greedy_200.txt").read_text()
 
 
 @pytest.mark.parametrize(
