@@ -32,7 +32,7 @@ def command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there if it was exported.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a run in another program's format; that program then reads it back, and the logits are compared."""
+    """Write a run in another program's format; models that learn are read back there, and logits compared."""
     from chainrule.errors import UserError, did_you_mean
     from chainrule.runs.folder import Run
 
