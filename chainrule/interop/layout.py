@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.models.transformer import Config, Model
+from chainrule.models._neural import NeuralModel
+from chainrule.models.transformer import Config
 
 Tensors = dict[str, np.ndarray]
 
@@ -141,7 +142,7 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
     return ours
 
 
-def arrays_of(model: Model) -> Tensors:
+def arrays_of(model: NeuralModel) -> Tensors:
     """Every tensor of a model of ours, as it is in memory."""
     return {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
 

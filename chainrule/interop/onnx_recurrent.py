@@ -10,9 +10,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from chainrule.interop.layout import arrays_of
 from chainrule.models._recurrent import RecurrentModel
 
 OPSET = 17
+OPERATORS = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
 GATES = {"gru": (1, 0, 2), "lstm": (0, 3, 1, 2)}  # theirs in ours: z r n of r z n, i o f g of i f g o
 SQUASH = {"logistic": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 
@@ -36,7 +38,7 @@ class _Graph:
 def recurrent_graph(model: RecurrentModel, architecture: str) -> onnx.ModelProto:
     """Inputs tokens (batch, time) and, of each layer, h0 (batch, width) and c0; outputs logits, h0_next and so on."""
     graph = _Graph()
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in model.state_dict().items()}
+    arrays = arrays_of(model)
     embedding = graph.array("embedding", arrays["embedding.weight"])
     x = graph.node("Gather", [embedding, "tokens"], ["embedded"])
     x = graph.node("Transpose", [x], ["by_time"], perm=[1, 0, 2])  # (time, batch, width)
@@ -76,12 +78,11 @@ def _cell(graph: _Graph, kind: str, layer: int, x: str, weights: dict[str, np.nd
     ]
     parts = "hc" if kind == "lstm" else "h"
     inputs += [graph.node("Unsqueeze", [f"{part}{layer}", "axis_0"], [f"{part}{layer}_deep"]) for part in parts]
-    settings: dict[str, Any] = {"gru": {"linear_before_reset": 1}, "lstm": {}}.get(kind, {})
+    settings: dict[str, Any] = {"linear_before_reset": 1} if kind == "gru" else {}
     if kind == "elman":
-        settings = {"activations": [SQUASH[config.nonlinearity]]}
+        settings["activations"] = [SQUASH[config.nonlinearity]]
     after = [f"{part}{layer}_after" for part in parts]
-    kinds = {"elman": "RNN", "gru": "GRU", "lstm": "LSTM"}
-    graph.node(kinds[kind], inputs, [f"all{layer}", *after], hidden_size=config.width, **settings)
+    graph.node(OPERATORS[kind], inputs, [f"all{layer}", *after], hidden_size=config.width, **settings)
     for part in parts:
         graph.node("Squeeze", [f"{part}{layer}_after", "axis_0"], [f"{part}{layer}_next"])
     return graph.node("Squeeze", [f"all{layer}", "axis_1"], [f"y{layer}"])  # without the axis of directions

@@ -33,7 +33,8 @@ def profile_of(model: Any) -> str:
     if wrong[nearest]:
         raise UserError(
             f"no other program computes this model: to be a {TITLES[nearest]} it needs {', '.join(wrong[nearest])}; "
-            f"chainrule train --model transformer --size {nearest}-tiny makes one that can leave"
+            f"chainrule train --model transformer --size {nearest}-tiny makes one that can leave, "
+            "and --to onnx takes this one as it is"
         )
     return nearest
 
