@@ -4,6 +4,7 @@ recurrent: tokens (batch, time), the state -> logits (batch, time, vocabulary), 
 others:    tokens (batch, time) -> logits (batch, time, vocabulary), time at most the context
 """
 
+import importlib.util
 import io
 import logging
 import warnings
@@ -26,16 +27,15 @@ from chainrule.models.base import architecture_of
 from chainrule.text.base import Tokenizer
 
 FILE = "model.onnx"
-NEEDS = "ONNX files are written with: pip install 'chainrule[onnx]'"
 
 
 def write_onnx(model: Any, tokenizer: Tokenizer, folder: Path) -> None:
     """model.onnx, and the tokenizer as Hugging Face's library reads it."""
-    try:
-        import onnx
-    except ImportError:
-        raise UserError(NEEDS) from None
+    if not all(importlib.util.find_spec(package) for package in ("onnx", "onnxscript")):
+        raise UserError("ONNX files are written with: pip install 'chainrule[onnx]'")
     if isinstance(model, RecurrentModel):
+        import onnx
+
         from chainrule.interop.onnx_recurrent import recurrent_graph
 
         onnx.save(recurrent_graph(model, architecture_of(model)), folder / FILE)
