@@ -76,7 +76,7 @@ BENCHMARKS = Document(
         "throughput-transformer",
         "throughput-lstm",
         "tape",
-        "explaining",
+        "explaining", "serving",
         "estimation",
         "scoring",
         "sampling",
