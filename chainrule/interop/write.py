@@ -91,7 +91,7 @@ def llama_cpp_limit(profile: str, dtype: str) -> tuple[float, str]:
     if dtype == "f32":
         return (1e-3, "its GELU is a table of 16-bit numbers") if profile == "gpt2" else (LIMIT, "")
     what = "to 16 bits" if dtype == "f16" else "to 8 bits"
-    return (5e-3 if dtype == "f16" else 5e-2), f"it rounds what it multiplies the weights with {what} as well"
+    return (2e-2 if dtype == "f16" else 2e-1), f"it rounds what it multiplies the weights with {what} as well"
 
 
 def _onnx(run: Run, folder: Path, name: str, dtype: str) -> Asked:
