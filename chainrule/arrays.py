@@ -18,6 +18,7 @@ DTYPES: dict[str, Any] = {
     "I8": np.int8, "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_,
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+DTYPES["BF16"] = np.uint16  # the upper half of a float32; NumPy has no such type, so it is widened when it is read
 PIECE = 1 << 24  # bytes written between two looks at the progress bar
 MAX_HEADER = 100 << 20  # the limit of the safetensors library
 
@@ -63,8 +64,12 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
     try:
         header = json.loads(text)
         entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        for entry in entries.values():
+        reached = 0
+        for entry in sorted(entries.values(), key=lambda entry: entry["data_offsets"]):
             begin, end = entry["data_offsets"]
+            if begin < reached:
+                raise ValueError  # tensors that share bytes
+            reached = end
             expected = prod(entry["shape"]) * np.dtype(DTYPES[entry["dtype"]]).itemsize
             if (
                 any(type(size) is not int or size < 0 for size in entry["shape"])
@@ -87,5 +92,11 @@ def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     arrays = {}
     for name, entry in entries.items():
         begin, end = entry["data_offsets"]
-        arrays[name] = data[begin:end].view(DTYPES[str(entry["dtype"])]).reshape(entry["shape"])
+        array = data[begin:end].view(DTYPES[str(entry["dtype"])]).reshape(entry["shape"])
+        arrays[name] = widen(array) if entry["dtype"] == "BF16" else array
     return arrays, metadata
+
+
+def widen(halves: np.ndarray) -> np.ndarray:
+    """bfloat16, as whole numbers of 16 bits, as float32."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)

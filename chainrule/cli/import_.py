@@ -9,23 +9,36 @@ from chainrule.cli import options
 
 
 def command(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="An ARPA file, .gz or not.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A Hugging Face folder, a .gguf file, llama2.c's .bin, nanoGPT's .pt, an ARPA file, or: smollm2.",
+        ),
+    ],
     as_: options.As = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Its tokenizer, where the format keeps it elsewhere (llama2.c, nanoGPT).")
+    ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Make a run from a model in another program's format (ARPA)."""
+    """Make a run of a model in another program's format; every other command then works on it."""
     from chainrule.cli.output import print_json, print_notes, say
-    from chainrule.interop.arpa import read_arpa
-    from chainrule.runs.making import free_name
+    from chainrule.interop.read import read_model
+    from chainrule.runs.making import check_free, free_name
     from chainrule.runs.write import store
 
-    model, tokenizer = read_arpa(path)
-    name = Path(as_) if as_ else free_name(path.name.partition(".")[0])
-    run = store(name, "ngram", model, tokenizer, {"inputs": [str(path)], "unit": "line"}, overwrite)
+    name = Path(as_) if as_ else free_name(path.resolve().name.partition(".")[0])
+    check_free(name, overwrite)
+    found = read_model(path, tokenizer)
+    data = {"inputs": [str(path)], "unit": "line"}
+    run = store(name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes)
     if as_json:
-        print_json({"run": str(run.path), "config": run.config, "model": model.describe()})
+        print_json(
+            {"run": str(run.path), "format": found.format, "config": run.config, "model": found.model.describe()}
+        )
     else:
         print(run.path)
-        print_notes(model.notes())
-        say(f"next: chainrule sample {run.path}   or   chainrule evaluate {run.path} YOUR.txt")
+        print_notes([*found.notes, *found.model.notes()])
+        say(f"next: chainrule sample {run.path} --prompt 'The'   or   chainrule evaluate {run.path} YOUR.txt")

@@ -81,8 +81,21 @@ def score_documents(
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
     """Scores of a batch, the token stream eos d1 eos ... eos, and the log-probability of each token after the first."""
     stream = stream_of(tokenizer, documents)
-    found = model.score(stream).astype(np.float64)
+    found = score_stream(model, tokenizer, stream).astype(np.float64)
     return add_up(found, stream, tokenizer, documents), stream, found
+
+
+def score_stream(model: LanguageModel, tokenizer: Tokenizer, stream: np.ndarray) -> np.ndarray:
+    """The log-probability of each token after the first of a stream eos d1 eos ... eos.
+
+    Where texts begin with another token than the one they end with, that is put before each, and is not scored.
+    """
+    if tokenizer.start is None or tokenizer.start == tokenizer.eos:
+        return model.score(stream)
+    ends = np.flatnonzero(stream[:-1] == tokenizer.eos)
+    begun = np.insert(stream, ends + 1, tokenizer.start)[1:]
+    found = model.score(begun)
+    return np.delete(found, (ends + np.arange(len(ends)) - 1)[1:])
 
 
 def add_up(found: np.ndarray, stream: np.ndarray, tokenizer: Tokenizer, documents: Documents) -> Scores:

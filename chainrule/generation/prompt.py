@@ -1,4 +1,4 @@
-"""What a prompt becomes: the boundary token that starts every document, then the prompt's own tokens.
+"""What a prompt becomes: the token that starts every document, if any, then the prompt's own tokens.
 
 A space at the end of a prompt belongs to the word that is to come: tokenizers write it into the next token. So it is
 taken back, and the first token must begin with it ("token healing").
@@ -41,17 +41,18 @@ class Prompt:
     allowed: np.ndarray | None = None  # (vocabulary,) the tokens that begin with it
 
     def continuation(self, tokenizer: Tokenizer) -> "Continuation":
-        return Continuation(tokenizer.stream(), self)
+        return Continuation(tokenizer.stream(), self, getattr(tokenizer, "joins_with_spaces", False))
 
 
 class Continuation:
     """The text of tokens that come after a prompt, without the opening that the prompt has shown already."""
 
-    def __init__(self, stream: TextStream, prompt: Prompt):
+    def __init__(self, stream: TextStream, prompt: Prompt, is_joined: bool):
+        """`is_joined`: spaces stand between tokens and in none of them."""
         self._stream = stream
         self._hidden = len(prompt.opening)
-        if prompt.text and not prompt.text[-1].isspace():
-            stream.feed(int(prompt.ids[-1]))  # words that are joined by spaces need to know that they are not the first
+        if prompt.text and not (is_joined and prompt.text[-1].isspace()):
+            stream.feed(int(prompt.ids[-1]))  # what comes must know that it is not the first
 
     def feed(self, token: int) -> str:
         return self._show(self._stream.feed(token))
@@ -75,7 +76,10 @@ def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool, hea
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
         raise UserError(f"{found}; shorten it or pass --truncate")
     opening, allowed = _take_back(tokenizer, encoded) if heals else ("", None)
-    ids = np.concatenate([np.array([tokenizer.eos], np.int64), encoded[: len(encoded) - bool(opening)]])
+    start: int | None = getattr(tokenizer, "start", tokenizer.eos)
+    ids = encoded[: len(encoded) - bool(opening)]
+    if start is not None or not len(ids):
+        ids = np.concatenate([np.array([tokenizer.eos if start is None else start], np.int64), ids])
     return Prompt(ids if reads is None else ids[-reads:], text, opening, allowed)
 
 

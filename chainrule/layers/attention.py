@@ -20,7 +20,7 @@ Join = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # keys and values of n
 class Positions:
     """What attention must know of where its queries stand."""
 
-    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, head_width), or (batch, time, head_width)
+    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, width turned), or (batch, time, ...)
     bias: Tensor | None = None  # on scores, -inf for the future: (heads, time, keys), or (batch, heads, time, keys)
 
 
@@ -31,17 +31,20 @@ class Attention(nn.Module):
         num_heads: int,
         num_key_value_heads: int,
         head_width: int,
-        bias: bool = True,
+        bias: bool | tuple[bool, bool] = True,
         is_normalised: bool = False,
         dropout: float = 0.0,
+        norm_epsilon: float = 1e-5,
     ):
+        """`bias`: of both matrices, or of each."""
         super().__init__()
+        in_bias, out_bias = bias if isinstance(bias, tuple) else (bias, bias)
         self.num_heads, self.num_key_value_heads, self.head_width = num_heads, num_key_value_heads, head_width
         self.dropout = dropout
-        self.query_key_value = nn.Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, bias)
-        self.output = nn.Linear(num_heads * head_width, width, bias)
+        self.query_key_value = nn.Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, in_bias)
+        self.output = nn.Linear(num_heads * head_width, width, out_bias)
         if is_normalised:
-            self.query_norm, self.key_norm = RMSNorm(head_width), RMSNorm(head_width)
+            self.query_norm, self.key_norm = (RMSNorm(head_width, norm_epsilon) for _ in range(2))
         self.is_normalised = is_normalised
 
     def forward(self, x: Tensor, positions: Positions, join: Join | None = None) -> Tensor:
@@ -78,7 +81,7 @@ class Attention(nn.Module):
             key,
             value,
             attn_mask=mask,
-            is_causal=mask is None and time > 1,
+            is_causal=bool(mask is None and time > 1),
             dropout_p=self.dropout if self.training else 0.0,
             enable_gqa=self.num_key_value_heads < self.num_heads,
         )

@@ -7,17 +7,23 @@ from chainrule.layers.feedforward import FeedForward
 
 
 class Block(nn.Module):
-    """pre: x + f(norm(x)), so that gradients pass the residuals untouched; post: norm(x + f(x)), the original."""
+    """pre: x + f(norm(x)), so that gradients pass the residuals untouched; post: norm(x + f(x)), the original.
+
+    Parallel: x + attention(norm(x)) + feedforward(norm'(x)), both of the same x.
+    """
 
     def __init__(self, attention: Attention, feedforward: FeedForward, norms: tuple[nn.Module, nn.Module],
-                 is_pre: bool = True, dropout: float = 0.0):  # fmt: skip
+                 is_pre: bool = True, dropout: float = 0.0, is_parallel: bool = False):  # fmt: skip
         super().__init__()
         self.attention, self.feedforward = attention, feedforward
         self.attention_norm, self.feedforward_norm = norms
-        self.is_pre = is_pre
+        self.is_pre, self.is_parallel = is_pre, is_parallel
         self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(self, x: Tensor, positions: Positions, join: Join | None = None) -> Tensor:
+        if self.is_parallel:
+            mixed = self.attention(self.attention_norm(x), positions, join)
+            return x + self.dropout(mixed) + self.dropout(self.feedforward(self.feedforward_norm(x)))
         if self.is_pre:
             x = x + self.dropout(self.attention(self.attention_norm(x), positions, join))
             return x + self.dropout(self.feedforward(self.feedforward_norm(x)))

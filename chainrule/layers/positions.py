@@ -103,7 +103,13 @@ def _turn(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tens
 
 
 def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_{i + width/2}) of (..., width) by its position's angle, as Llama does."""
+    """Turn each pair (x_i, x_{i + width/2}) of (..., width) by its position's angle, as Llama does.
+
+    Where angles are of a smaller width, only that much of the vectors is turned.
+    """
+    if cosine.shape[-1] < vectors.shape[-1]:
+        turned, rest = vectors.split([cosine.shape[-1], vectors.shape[-1] - cosine.shape[-1]], -1)
+        return torch.cat([rotate(turned, cosine, sine), rest], -1)
     if not torch.is_grad_enabled():
         return _turn(vectors, cosine, sine, 1)
     rotated: Tensor = _Rotate.apply(vectors, cosine, sine)

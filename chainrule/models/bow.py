@@ -52,7 +52,7 @@ class Model(NeuralModel):
         return weight.new_zeros(batch_size, self.config.width), weight.new_zeros(batch_size)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
-        total, count = self.start(len(tokens)) if state is None else state
+        total, count = self.start(tokens.shape[0]) if state is None else state
         embedded = self.embedding(tokens)  # (batch, time, width)
         totals = total[:, None] + embedded.cumsum(1)
         counts = count[:, None] + torch.arange(1, tokens.shape[1] + 1, device=tokens.device)  # (batch, time)

@@ -61,7 +61,7 @@ class Model(NeuralModel):
         return torch.full((batch_size, self.config.order - 2), self.none, device=self.device)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
-        before = self.start(len(tokens)) if state is None else state
+        before = self.start(tokens.shape[0]) if state is None else state
         words = torch.cat([before, tokens], 1)  # (batch, order - 2 + time)
         time = tokens.shape[1]
         embedded = self.embedding(words)

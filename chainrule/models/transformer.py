@@ -32,6 +32,7 @@ CHOICES = {
     "activation": tuple(ACTIVATIONS),
     "positions": positions.KINDS,
     "position_join": ("add", "concatenate"),
+    "attention_bias": ("as-bias", "queries", "all"),
     "initialisation": ("normal", "zero"),
 }
 
@@ -52,8 +53,11 @@ class Config:
     positions: str = "rotary"
     position_join: str = "add"
     rotary_base: float = 10000.0
+    rotary_fraction: float = 1.0  # the part of a head's width that is turned
     tied: bool = False  # the output matrix is the embedding
     bias: bool = False
+    attention_bias: str = "as-bias"  # queries: of queries, keys and values alone (Qwen2); all: of attention alone
+    parallel: bool = False  # attention and feed-forward read the same x, side by side (GPT-J, GPT-NeoX)
     qk_norm: bool = False
     logit_cap: float = 0.0  # cap * tanh(logits / cap); 0: none
     dropout: float = 0.0  # of what enters the residual stream
@@ -81,8 +85,12 @@ class Config:
             raise UserError(
                 f"num_heads must be a multiple of num_key_value_heads, got {self.num_heads} and {self.key_value_heads}"
             )
-        if self.positions == "rotary" and self.width_of_head % 2:
-            raise UserError(f"rotary positions need an even head width, got {self.width_of_head}")
+        if not 0 < self.rotary_fraction <= 1:
+            raise UserError(f"rotary_fraction must be above 0 and at most 1, got {self.rotary_fraction}")
+        if self.positions == "rotary" and (self.width_of_rotation % 2 or not self.width_of_rotation):
+            raise UserError(f"rotary positions need an even width of each head, got {self.width_of_rotation}")
+        if self.parallel and self.norm_placement == "post":
+            raise UserError("attention and feed-forward side by side need norm_placement=pre")
         if self.is_concatenated and self.tied:
             raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
         if self.is_concatenated and self.width < 2:
@@ -99,6 +107,19 @@ class Config:
     @property
     def width_of_head(self) -> int:
         return self.head_width or self.width // self.num_heads
+
+    @property
+    def width_of_rotation(self) -> int:
+        """Of a head, what is turned; the rest stays as it is."""
+        return int(self.width_of_head * self.rotary_fraction)
+
+    @property
+    def has_query_bias(self) -> bool:
+        return self.bias or self.attention_bias != "as-bias"
+
+    @property
+    def has_attention_output_bias(self) -> bool:
+        return self.bias or self.attention_bias == "all"
 
     @property
     def width_of_feedforward(self) -> int:
@@ -170,13 +191,14 @@ class Model(NeuralModel):
             config.num_heads,
             config.key_value_heads,
             config.width_of_head,
-            config.bias,
+            (config.has_query_bias, config.has_attention_output_bias),
             config.qk_norm,
             config.attention_dropout,
+            config.norm_epsilon,
         )
         feedforward = FeedForward(config.width, config.width_of_feedforward, config.activation, config.bias)
         norms = (self._norm(), self._norm())
-        return Block(attention, feedforward, norms, config.norm_placement == "pre", config.dropout)
+        return Block(attention, feedforward, norms, config.norm_placement == "pre", config.dropout, config.parallel)
 
     def _initialise(self) -> None:
         """normal: 0.02, and less into the residual stream the deeper it is (GPT-2); zero: blocks start as nothing."""
@@ -231,7 +253,7 @@ class Model(NeuralModel):
         config = self.config
         x, recent = self.embedding(tokens), None
         if config.ngram_order:
-            before = self.ngrams.start(len(tokens)) if state is None else state["recent"]
+            before = self.ngrams.start(tokens.shape[0]) if state is None else state["recent"]
             vectors, recent = self.ngrams(tokens, before)
             x = x + vectors
         if config.positions in positions.AT_INPUT:
@@ -241,7 +263,7 @@ class Model(NeuralModel):
                 if config.positions == "learned"
                 else positions.sinusoids(first, time, width, x.device)
             )
-            x = torch.cat([x, place.expand(len(x), -1, -1)], -1) if config.is_concatenated else x + place
+            x = torch.cat([x, place.expand(x.shape[0], -1, -1)], -1) if config.is_concatenated else x + place
         if config.embedding_norm:
             x = F.rms_norm(x, (config.width,))
         return self.dropout(x), recent
@@ -250,7 +272,7 @@ class Model(NeuralModel):
         config, device, dtype = self.config, self.device, self.embedding.weight.dtype
         hidden = None if isinstance(first, int) else positions.hidden_future(first, time, dtype)
         if config.positions == "rotary":
-            turn = positions.rotations(first, time, config.width_of_head, config.rotary_base, device, dtype)
+            turn = positions.rotations(first, time, config.width_of_rotation, config.rotary_base, device, dtype)
             return Positions(turn, hidden)
         if config.positions in positions.BY_DISTANCE:
             return Positions(bias=self.distance_bias(first, time, device))

@@ -35,7 +35,9 @@ def count_parameters(shape: Shape) -> Parameters:
 def _attention(shape: Shape) -> int:
     joined = shape.query_width + 2 * shape.key_value_width
     layer = shape.width * joined + shape.query_width * shape.width
-    layer += (joined + shape.width) * shape.bias + 2 * shape.head_width * shape.qk_norm
+    layer += joined * (shape.bias or shape.attention_bias != "as-bias")
+    layer += shape.width * (shape.bias or shape.attention_bias == "all")
+    layer += 2 * shape.head_width * shape.qk_norm
     by_distance = RELATIVE_BUCKETS * shape.num_heads if shape.positions == "relative" else 0
     return shape.num_layers * layer + by_distance
 

@@ -31,6 +31,7 @@ class Shape:
     ngram_order: int = 0
     ngram_rows: int = 0
     output_bias: bool = False
+    attention_bias: str = "as-bias"
 
     @property
     def query_width(self) -> int:

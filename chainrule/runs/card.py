@@ -5,19 +5,8 @@ from typing import Any
 
 
 def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
-    data, tokenizer = settings["data"], settings["tokenizer"]
-    made = f"made by Chainrule {settings['chainrule']} on {settings['started_at'][:10]}"
-    model = describe_settings(settings["model"])
     lines = [
-        f"# {name}",
-        "",
-        f"A language model of kind `{settings['architecture']}`, {made}.",
-        "",
-        f"- **From:** {', '.join(f'`{each}`' for each in data['inputs'])}{_text(data)}",
-        f"- **Tokens:** {tokenizer['kind']}, {tokenizer['vocabulary_size']:,} in the vocabulary.",
-        f"- **Model:** {model}; {metrics['parameters']:,} parameters.",
-        f"- **Quality:** {_quality(metrics['validation'])}",
-        *[f"- Note: {note}." for note in settings["notes"]],
+        *about(name, settings, metrics),
         "",
         "```",
         f"chainrule sample {name} --prompt 'The'",
@@ -27,6 +16,23 @@ def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[st
         "",
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def about(name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> list[str]:
+    """What the model is, wherever it goes."""
+    data, tokenizer = settings["data"], settings["tokenizer"]
+    made = f"made by Chainrule {settings['chainrule']} on {settings['started_at'][:10]}"
+    return [
+        f"# {name}",
+        "",
+        f"A language model of kind `{settings['architecture']}`, {made}.",
+        "",
+        f"- **From:** {', '.join(f'`{each}`' for each in data['inputs'])}{_text(data)}",
+        f"- **Tokens:** {tokenizer['kind']}, {tokenizer['vocabulary_size']:,} in the vocabulary.",
+        f"- **Model:** {describe_settings(settings['model'])}; {metrics['parameters']:,} parameters.",
+        f"- **Quality:** {_quality(metrics['validation'])}",
+        *[f"- Note: {note}." for note in settings["notes"]],
+    ]
 
 
 def _text(data: dict[str, Any]) -> str:

@@ -76,7 +76,13 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer.load(self.path / "tokenizer.json")
+        facts = self.config["tokenizer"]
+        tokenizer = Tokenizer.load(self.path / "tokenizer.json", facts.get("end"))
+        start = facts.get("start", tokenizer.eos)
+        if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
+            raise UserError(f"'{self.path}/config.json' is damaged; train the run again")
+        tokenizer.start = start
+        return tokenizer
 
     @cached_property
     def model(self) -> LanguageModel:

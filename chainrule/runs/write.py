@@ -13,7 +13,7 @@ from chainrule.config import to_json
 from chainrule.runs.card import write_card
 from chainrule.runs.folder import COUNTED, Run
 from chainrule.runs.making import new_run
-from chainrule.text.base import Tokenizer
+from chainrule.text.base import EOS, Tokenizer
 
 
 def write_run(
@@ -43,6 +43,11 @@ def write_run(
             "vocabulary_size": tokenizer.vocabulary_size,
             "is_closed": tokenizer.is_closed,
             "hash": tokenizer.fingerprint,
+            **(
+                {}
+                if tokenizer.start == tokenizer.eos and tokenizer.end == EOS
+                else {"start": tokenizer.start, "end": tokenizer.end}
+            ),
         },
         "data": data,
         **({"training": training} if training else {}),
@@ -61,11 +66,14 @@ def store(
     data: dict[str, Any],
     overwrite: bool,
     documents: list[int] | None = None,
+    notes: list[str] | None = None,
 ) -> Run:
     """A run of a model made of other models or files; `documents` are the hashes of those it has counted."""
     started_at = time.time()
     with new_run(path, overwrite) as folder:
-        write_run(folder, path.name, architecture, model, tokenizer, data, [], {"validation": None}, started_at)
+        write_run(
+            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at
+        )
         if documents is not None:
             save_arrays(folder / COUNTED, {"hashes": np.array(sorted(documents), np.uint64)})
     return Run(path)

@@ -29,6 +29,8 @@ UNKNOWN = "<unk>"
 END_NAMES = (EOS, "<|endoftext|>", "</s>", "<|end_of_text|>", "<|im_end|>")
 _SURROGATES = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that are not UTF-8
 EVERY_CHARACTER = r"[\s\S]"
+SPACE = "▁"  # SentencePiece's sign for a space; every text gets one in front
+_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,19 @@ def library_errors(what: str) -> Iterator[None]:
 
 
 class Tokenizer:
-    def __init__(self, backend: tokenizers.Tokenizer):
+    def __init__(self, backend: tokenizers.Tokenizer, end: str | None = None):
+        """`end`: the token that ends a text, where it is none of the usual names or there are several."""
         _make_plain(backend)
         self.backend = backend
         self.vocabulary_size: int = backend.get_vocab_size()
         self._settings: dict[str, Any] = json.loads(backend.to_str())
         self.is_closed = self._settings["model"]["type"] == "WordLevel"
+        self.marks_spaces = SPACE in json.dumps(self._settings["decoder"], ensure_ascii=False)  # as SentencePiece does
         self.unknown: int | None = self._find_unknown() if self.is_closed else None
-        self.eos: int = self._find_eos()
+        self.eos: int = self._find_eos((end,) if end else END_NAMES)
+        self.start: int | None = (
+            self.eos
+        )  # what every text begins with; None: nothing, as some models elsewhere have it
         self._cut = self._way_to_cut()
         self._table = PieceTable(self._cut) if self._cut is not None else None
         self._lock = threading.Lock()
@@ -100,12 +107,12 @@ class Tokenizer:
             raise UserError(f"the tokenizer's vocabulary is closed but lacks its token for unknown words, '{name}'")
         return int(unknown)
 
-    def _find_eos(self) -> int:
+    def _find_eos(self, names: tuple[str, ...]) -> int:
         """The end token: special, so that no text can spell it."""
         special = {token["content"] for token in self._settings["added_tokens"] if token["special"]}
-        name = next((name for name in END_NAMES if name in special), None)
+        name = next((name for name in names if name in special), None)
         if name is None:
-            raise UserError(f"the tokenizer has no end token: none of {', '.join(END_NAMES)} is a special token of it")
+            raise UserError(f"the tokenizer has no end token: none of {', '.join(names)} is a special token of it")
         eos: int = self.backend.token_to_id(name)  # type: ignore[assignment]
         if eos in self.backend.encode(name, add_special_tokens=False).ids:
             raise UserError(f"the tokenizer takes '{name}' in a text for the end of the document; rename that word")
@@ -154,6 +161,9 @@ class Tokenizer:
     def token_bytes(self) -> list[bytes]:
         """What each id stands for, as bytes of UTF-8; nothing for <eos>."""
         names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
+        if self.marks_spaces:
+            special = {token["id"] for token in self._settings["added_tokens"] if token["special"]}
+            return [b"" if id in special else _spelled(name or "") for id, name in enumerate(names)]
         if isinstance(self.backend.decoder, decoders.ByteLevel):
             alphabet = byte_alphabet()
             spelled = [
@@ -167,11 +177,14 @@ class Tokenizer:
     @cached_property
     def is_lossless(self) -> bool:
         """Whether every text comes back from its tokens: all bytes are there, and nothing is changed on the way."""
+        if self.marks_spaces:
+            return self._is_lossless_with_marks()
         steps = self._settings["pre_tokenizer"] or {}
         steps = steps["pretokenizers"] if steps.get("type") == "Sequence" else [steps]
         keeps = all(
             (step.get("type") == "ByteLevel" and not step["add_prefix_space"])
             or (step.get("type") == "Split" and step["behavior"] == "Isolated" and not step["invert"])
+            or step.get("type") == "Digits"
             for step in steps
         )
         known = self.backend.get_vocab(with_added_tokens=False)
@@ -185,6 +198,11 @@ class Tokenizer:
             and isinstance(self.backend.decoder, decoders.ByteLevel)
             and all(symbol in known for symbol in byte_alphabet())
         )
+
+    def _is_lossless_with_marks(self) -> bool:
+        """Whether bytes spell what the vocabulary has not. (A text that has the sign itself gets a space for it.)"""
+        known = self.backend.get_vocab(with_added_tokens=True)
+        return all(f"<0x{byte:02X}>" in known for byte in range(256))
 
     @property
     def joins_with_spaces(self) -> bool:
@@ -240,6 +258,12 @@ class Tokenizer:
         return self.backend.to_str()
 
     @property
+    def end(self) -> str:
+        """The end token by its own name."""
+        name: str = self.backend.id_to_token(self.eos)  # type: ignore[assignment]
+        return name
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()
 
@@ -247,13 +271,13 @@ class Tokenizer:
         path.write_text(self.json, encoding="utf-8")
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
+    def load(cls, path: Path, end: str | None = None) -> "Tokenizer":
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read the tokenizer '{path}': {error}") from None
         with library_errors(f"'{path}' is not a tokenizer that can be read"):
-            return cls(tokenizers.Tokenizer.from_str(text))
+            return cls(tokenizers.Tokenizer.from_str(text), end)
 
 
 class StreamDecoder:
@@ -262,6 +286,7 @@ class StreamDecoder:
     def __init__(self, tokenizer: Tokenizer):
         self._bytes = tokenizer.token_bytes
         self._space = tokenizer.joins_with_spaces
+        self._marks = tokenizer.marks_spaces
         self._eos = tokenizer.eos
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_first = True
@@ -272,7 +297,9 @@ class StreamDecoder:
         text = self._decoder.decode(self._bytes[id])
         if self._space and not self._is_first:
             text = " " + text
-        self._is_first = False
+        if self._marks and self._is_first and self._bytes[id]:
+            text = text.removeprefix(" ")
+        self._is_first = self._is_first and not self._bytes[id]
         return text
 
     def flush(self) -> str:
@@ -285,9 +312,10 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
     if not ids or max(ids) >= len(ids):
         found = f"{len(ids)} tokens with ids up to {max(ids, default=0)}"
         raise UserError(f"the tokenizer.json has {found}; ids must count up without gaps")
-    if not isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None):
+    if not isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None) and not _undoes_marks(backend):
         raise UserError(
-            f"the tokenizer decodes by {type(backend.decoder).__name__}, which is not supported; use ByteLevel"
+            f"the tokenizer decodes by {type(backend.decoder).__name__}, which is not supported; use ByteLevel, or "
+            "SentencePiece's ▁ and <0x00> to <0xFF>"
         )
     backend.no_padding()
     backend.no_truncation()
@@ -296,10 +324,30 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
     backend.encode_special_tokens = True  # special tokens written out in a text are just text
 
 
-def byte_level_backend(model: Any, pre_tokenizer: Any | None = None) -> tokenizers.Tokenizer:
-    """A backend whose tokens are bytes in GPT-2's alphabet, cut by GPT-2's pattern unless told otherwise."""
+def _undoes_marks(backend: tokenizers.Tokenizer) -> bool:
+    """Whether it decodes as SentencePiece does: ▁ is a space, <0xE2> a byte, the first space was not there."""
+    steps = json.loads(backend.to_str())["decoder"]
+    steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
+    kinds = [step["type"] for step in steps]
+    spaces = [step for step in steps if step["type"] == "Replace"]
+    return kinds in (["Replace", "ByteFallback", "Fuse", "Strip"], ["Replace", "ByteFallback", "Fuse"]) and (
+        spaces == [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
+    )
+
+
+def _spelled(name: str) -> bytes:
+    """'▁the' -> b' the', '<0xE2>' -> b'\\xe2'."""
+    byte = _BYTE.fullmatch(name)
+    return bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
+
+
+def byte_level_backend(
+    model: Any, pre_tokenizer: Any | None = None, cuts_as_gpt2: bool | None = None
+) -> tokenizers.Tokenizer:
+    """A backend whose tokens are bytes in GPT-2's alphabet, cut by GPT-2's pattern where nothing else cuts."""
     backend = tokenizers.Tokenizer(model)
-    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre_tokenizer is None)
+    cuts_as_gpt2 = pre_tokenizer is None if cuts_as_gpt2 is None else cuts_as_gpt2
+    gpt2 = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=cuts_as_gpt2)
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizer, gpt2]) if pre_tokenizer else gpt2
     backend.decoder = decoders.ByteLevel()
     return backend

@@ -47,11 +47,11 @@ def _texts(batches: Iterable[DocumentBatch]) -> Iterator[str]:
                 return
 
 
-def load_gpt2(folder: Path) -> Tokenizer:
-    """GPT-2's own files, encoder.json and vocab.bpe, from a folder."""
-    with library_errors(f"'{folder}' does not hold GPT-2's encoder.json and vocab.bpe"):
-        known = json.loads((folder / "encoder.json").read_text(encoding="utf-8"))
-        lines = (folder / "vocab.bpe").read_text(encoding="utf-8").split("\n")
+def load_gpt2(folder: Path, vocabulary: str = "encoder.json", merging: str = "vocab.bpe") -> Tokenizer:
+    """GPT-2's own two files from a folder."""
+    with library_errors(f"'{folder}' does not hold GPT-2's {vocabulary} and {merging}"):
+        known = json.loads((folder / vocabulary).read_text(encoding="utf-8"))
+        lines = (folder / merging).read_text(encoding="utf-8").split("\n")
         merges = [(left, right) for left, right in (line.split(" ") for line in lines[1:] if line)]
         backend = byte_level_backend(models.BPE(vocab=known, merges=merges))
         backend.add_special_tokens(["<|endoftext|>"])

@@ -1,6 +1,7 @@
 """Scores: the same as asking the model token by token, and figures that can be worked out by hand."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import inf, log
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from chainrule.data.documents import Documents, cut
 from chainrule.data.shards import ShardWriter, TokenShards, write_index
-from chainrule.evaluation.score import score, score_documents
+from chainrule.evaluation.score import score, score_documents, score_stream
 from chainrule.evaluation.stream import evaluate_shards
 from chainrule.models import ngram
 from chainrule.models.base import LanguageModel
@@ -219,3 +220,37 @@ def test_shards_with_impossible_tokens_have_no_figures_but_a_count(tmp_path: Pat
 def test_an_empty_part_has_no_figures(tmp_path: Path) -> None:
     tokenizer, model = hand_made()
     assert evaluate_shards(model, tokenizer, write_shards(tmp_path, tokenizer, [], 100)) is None
+
+
+@pytest.mark.parametrize("start", [3, None])
+def test_texts_that_begin_with_a_token_of_their_own(start: int | None) -> None:
+    """Fed start d1 eos start d2 eos one token at a time; what stands for the start is never asked for."""
+    tokenizer = tokenizer_of("words")
+    tokenizer.start = start
+    model = BigramModel(np.random.default_rng(1).normal(size=(tokenizer.vocabulary_size,) * 2), tokenizer.eos)
+    documents = [tokenizer.encode(line).tolist() for line in ("the cat sat", "on", "the mat")]
+    expected = []
+    for document in documents:
+        before = tokenizer.eos if start is None else start
+        for id in (*document, tokenizer.eos):
+            row = model.table[before]
+            expected.append(row[id] - np.log(np.exp(row).sum()))
+            before = id
+    stream = np.array([tokenizer.eos, *(id for each in documents for id in (*each, tokenizer.eos))], np.uint32)
+    np.testing.assert_allclose(score_stream(model, tokenizer, stream), expected, rtol=1e-5)
+
+
+def test_a_start_of_their_own_is_read_in_its_place_by_models_that_remember() -> None:
+    tokenizer = tokenizer_of("words")
+    tokenizer.start = 3
+    model = random_model(tokenizer)
+    documents = [tokenizer.encode(line).tolist() for line in ("the cat", "mat mat mat", "a")]
+    fed = [id for each in documents for id in (3, *each, tokenizer.eos)]
+    state, expected = model.start(1), []
+    for before, id in pairwise(fed):
+        logits, state = model.step(np.array([[before]]), state)
+        row = logits[0, -1]
+        expected.append(row[id] - np.log(np.exp(row).sum()))
+    asked = [index for index, id in enumerate(fed[1:]) if fed[index] != tokenizer.eos]
+    stream = np.array([tokenizer.eos, *(id for each in documents for id in (*each, tokenizer.eos))], np.uint32)
+    np.testing.assert_allclose(score_stream(model, tokenizer, stream), np.array(expected)[asked], rtol=1e-5)

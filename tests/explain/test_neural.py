@@ -53,6 +53,8 @@ TRANSFORMERS: list[dict[str, Any]] = [
     {"positions": "learned", "position_join": "concatenate", "embedding_norm": True, "ngram_order": 2},
     {"positions": "alibi", "logit_cap": 5.0, "output_bias": True},
     {"positions": "relative", "num_layers": 3},
+    {"parallel": True, "norm": "layer", "bias": True, "rotary_fraction": 0.25, **PLAIN},
+    {"parallel": True, "attention_bias": "all"},
 ]
 
 

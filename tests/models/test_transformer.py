@@ -15,7 +15,7 @@ from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
 from chainrule.models._presets import PUBLISHED
 from chainrule.models.base import Batch, add_rows, remove_row, select_rows
-from chainrule.models.transformer import GPT2, LLAMA, SIZES, Config, Model
+from chainrule.models.transformer import CHOICES, GPT2, LLAMA, SIZES, Config, Model
 from chainrule.planning.parameters import count_parameters
 from chainrule.planning.shapes import shape_of
 
@@ -67,7 +67,9 @@ def table(kind: str, join: str, norm_placement: str) -> list[Config]:
         Config(
             width=8, num_layers=2, num_heads=4, hidden_width=6, context_length=10, ngram_rows=16, positions=kind,
             position_join=join, norm_placement=norm_placement, activation=list(ACTIVATIONS)[index % 5],
-            norm=("layer", "rms")[index // 2 % 2], bias=index % 3 == 0, embedding_norm=index % 7 < 3, **others,
+            norm=("layer", "rms")[index // 2 % 2], bias=index % 3 == 0, embedding_norm=index % 7 < 3,
+            parallel=norm_placement == "pre" and index % 4 < 2, head_width=4, rotary_fraction=(1.0, 0.5)[index % 2],
+            attention_bias=CHOICES["attention_bias"][index // 3 % 3], **others,
         )
         for index, others in enumerate(OTHERS, turn)
     ]  # fmt: skip
@@ -174,6 +176,44 @@ def test_positions_are_added_to_the_embedding_or_set_beside_it():
     for kind in set(KINDS) - {"learned", "sinusoidal"}:
         model = make(positions=kind)
         torch.testing.assert_close(embedded(model, WORDS), table(words, model.embedding.weight))
+
+
+def test_side_by_side_attention_and_feedforward_read_the_same_vectors():
+    model = make(parallel=True, num_layers=1)
+    block, x = model.blocks[0], model.embedding(torch.from_numpy(WORDS))
+    places = model._positions(0, 10)
+    expected = x + block.attention(block.attention_norm(x), places) + block.feedforward(block.feedforward_norm(x))
+    torch.testing.assert_close(predict(model, WORDS), model.output(model.norm(expected)))
+
+
+def test_what_is_not_turned_does_not_know_where_it_stands():
+    """Queries that are zero where they are turned see a set of words; others see their order."""
+    swapped = WORDS.copy()
+    swapped[:, [1, 4]] = swapped[:, [4, 1]]
+    for head_width, fraction in ((8, 0.5), (8, 0.25)):
+        model = make(num_layers=1, head_width=head_width, rotary_fraction=fraction)
+        before = predict(model, swapped)[:, -1] - predict(model, WORDS)[:, -1]
+        assert before.abs().max() > 1e-2
+        weight = model.blocks[0].attention.query_key_value.weight.detach()
+        queries = weight[: 4 * head_width].view(4, head_width, 16)
+        queries[:, : int(head_width * fraction)] = 0
+        torch.testing.assert_close(predict(model, swapped)[:, -1], predict(model, WORDS)[:, -1], rtol=0, atol=1e-5)
+
+
+def test_biases_of_attention_alone():
+    found = {kind: set(make(attention_bias=kind).state_dict()) for kind in CHOICES["attention_bias"]}
+    queries = {f"blocks.{layer}.attention.query_key_value.bias" for layer in range(2)}
+    output = {f"blocks.{layer}.attention.output.bias" for layer in range(2)}
+    assert found["queries"] - found["as-bias"] == queries
+    assert found["all"] - found["as-bias"] == queries | output
+    model = make(attention_bias="all", num_layers=1)
+    block, x = model.blocks[0], model.embedding(torch.from_numpy(WORDS))
+    places = model._positions(0, 10)
+    whole = block.attention(x, places)
+    with torch.no_grad():
+        bias = block.attention.output.bias.clone()
+        block.attention.output.bias.zero_()
+    torch.testing.assert_close(block.attention(x, places) + bias, whole)
 
 
 def test_hashed_ngrams_and_the_norm_of_the_embedding():

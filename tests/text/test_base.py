@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import UserError
+from chainrule.interop.llama2c import sentencepiece
 from chainrule.text.base import EOS, Tokenizer, Vocabulary
 from tests.shared_data import requires
 from tests.text.samples import (
@@ -259,10 +260,10 @@ def altered(tokenizer: Tokenizer, **changes: Any) -> str:
     return json.dumps(json.loads(tokenizer.json) | changes)
 
 
-def load_text(folder: Path, text: str | bytes) -> Tokenizer:
+def load_text(folder: Path, text: str | bytes, end: str | None = None) -> Tokenizer:
     path = folder / "tokenizer.json"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return Tokenizer.load(path)
+    return Tokenizer.load(path, end)
 
 
 TRUNCATION = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
@@ -438,3 +439,41 @@ def test_a_file_with_any_one_value_replaced_is_refused_or_is_a_tokenizer(name: s
 def test_a_vocabulary_of_nothing_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(UserError, match="must be at least 1"):
         Vocabulary(**bad)
+
+
+def test_a_text_starts_and_ends_with_eos_unless_told_otherwise() -> None:
+    tokenizer = trained("bpe")
+    assert tokenizer.start == tokenizer.eos
+    assert tokenizer.end == "<eos>"
+    assert not tokenizer.marks_spaces
+
+
+def test_of_several_special_tokens_the_one_that_is_named_ends_texts(tmp_path: Path) -> None:
+    backend = tokenizers.Tokenizer.from_str(trained("bpe").json)
+    backend.add_special_tokens(["<|turn|>", "</s>"])
+    first = Tokenizer(backend)
+    assert first.end == "<eos>"
+    other = load_text(tmp_path, backend.to_str(), "<|turn|>")
+    assert (other.end, other.eos) == ("<|turn|>", other.backend.token_to_id("<|turn|>"))
+    assert other.eos not in other.encode("say <|turn|> and </s>")
+    with pytest.raises(UserError, match="none of <|nothing|> is a special token".replace("|", "[|]")):
+        load_text(tmp_path, backend.to_str(), "<|nothing|>")
+
+
+def test_pieces_that_mark_spaces_are_decoded_as_sentencepiece_does() -> None:
+    """By hand: ▁ is a space, the first of a text is not its own, <0xE2> is a byte of a character."""
+    names = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁a", "ab", "▁ab"]
+    tokenizer = sentencepiece(names, [0.0] * 259 + [-9.0, -9.0, -9.0, -3.0, -1.0, -2.0], "of this test")
+    ids = {name: id for id, name in enumerate(names)}
+    assert tokenizer.marks_spaces
+    assert tokenizer.is_lossless
+    assert (tokenizer.start, tokenizer.eos) == (1, 2)
+    assert tokenizer.encode("ab a").tolist() == [ids["▁ab"], ids["▁a"]]  # ab first, then ▁ before it
+    assert tokenizer.encode("é").tolist() == [ids["▁"], ids["<0xC3>"], ids["<0xA9>"]]
+    assert tokenizer.decode([ids["▁ab"], ids["▁a"]]) == "ab a"
+    assert tokenizer.decode([ids["b"], ids["▁a"], 2]) == "b a"
+    assert tokenizer.token_bytes[ids["▁ab"]] == b" ab"
+    assert tokenizer.token_bytes[ids["<0xC3>"]] == b"\xc3"
+    assert tokenizer.token_bytes[2] == b""
+    for text in ("", " ", "  ab", "a\nb  é 日本", "</s>"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text

@@ -1,0 +1,88 @@
+"""A Transformer as one GGUF file, as llama.cpp reads it: weights of 32 or 16 bits, or of 8 in blocks of 32 (Q8_0).
+
+Norms, biases and positions stay float32 always. Queries and keys of Llama go back to neighbouring pairs.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.errors import UserError
+from chainrule.interop import gguf as reading
+from chainrule.interop import layout
+from chainrule.interop.gguf_tokenizer import write_tokenizer
+from chainrule.interop.llama2c import pairs
+from chainrule.interop.profile import profile_of
+from chainrule.models.transformer import Config, Model
+from chainrule.text.base import Tokenizer
+
+DTYPES = ("f32", "f16", "q8_0")
+BLOCK = 32  # numbers that share a scale in Q8_0
+
+
+def write_gguf(model: Model, tokenizer: Tokenizer, path: Path, dtype: str, name: str) -> list[str]:
+    """Returns what the reader of the file should know."""
+    try:
+        import gguf
+    except ImportError:
+        raise UserError("GGUF files are written with: pip install 'chainrule[interop]'") from None
+    profile, config = profile_of(model), model.config
+    writer = gguf.GGUFWriter(path, profile)
+    kinds = {"f32": "ALL_F32", "f16": "MOSTLY_F16", "q8_0": "MOSTLY_Q8_0"}
+    writer.add_name(name)
+    writer.add_file_type(gguf.LlamaFileType[kinds[dtype]])
+    _write_settings(writer, config, profile, model.vocabulary_size)
+    write_tokenizer(writer, tokenizer)
+    notes = []
+    for tensor, array in _tensors(config, profile, layout.arrays_of(model)).items():
+        kind = _kind(tensor, array, dtype)
+        if dtype == "q8_0" and kind == "f16":
+            notes.append(f"{tensor} has rows of {array.shape[1]}, not a multiple of {BLOCK}: stored as F16")
+        stored = gguf.GGMLQuantizationType[kind.upper()]
+        writer.add_tensor(tensor, gguf.quants.quantize(array, stored), raw_dtype=stored)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return notes
+
+
+def _kind(tensor: str, array: np.ndarray, dtype: str) -> str:
+    """How a tensor is stored: norms, biases and positions whole, rows that no block fits in 16 bits."""
+    if array.ndim < 2 or tensor.startswith("position_embd"):
+        return "f32"
+    return "f16" if dtype == "q8_0" and array.shape[1] % BLOCK else dtype
+
+
+def _write_settings(writer: Any, config: Config, profile: str, vocabulary_size: int) -> None:
+    writer.add_context_length(config.context_length)
+    writer.add_embedding_length(config.width)
+    writer.add_block_count(config.num_layers)
+    writer.add_feed_forward_length(config.width_of_feedforward)
+    writer.add_head_count(config.num_heads)
+    writer.add_vocab_size(vocabulary_size)
+    if profile == "gpt2":
+        writer.add_layer_norm_eps(config.norm_epsilon)
+        return
+    writer.add_head_count_kv(config.key_value_heads)
+    writer.add_layer_norm_rms_eps(config.norm_epsilon)
+    writer.add_rope_dimension_count(config.width_of_head)
+    writer.add_rope_freq_base(config.rotary_base)
+
+
+def _tensors(config: Config, profile: str, ours: layout.Tensors) -> layout.Tensors:
+    """By GGUF's names and in its layout: matrices (out, in), heads turned in pairs."""
+    theirs = layout.give_out((layout.llama if profile == "llama" else layout.gpt2)(config), ours)
+    names = {there: name for name, there in reading.names_of(profile, config.num_layers).items()}
+    found: layout.Tensors = {}
+    for there, array in theirs.items():
+        name = names[there]
+        if profile == "gpt2" and array.ndim == 2 and name.startswith("blk."):
+            array = array.T
+        elif name.endswith("attn_q.weight"):
+            array = pairs(array, config.num_heads)
+        elif name.endswith("attn_k.weight"):
+            array = pairs(array, config.key_value_heads)
+        found[name] = np.ascontiguousarray(array)
+    return found

@@ -1,0 +1,214 @@
+"""Folders of Hugging Face: config.json, *.safetensors, and tokenizer.json or GPT-2's two files.
+
+Nothing in them is executed. A setting that changes what a model computes, and that is not built here, is refused: a
+model that loads and is silently wrong is worse than none.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.arrays import load_arrays
+from chainrule.errors import UserError
+from chainrule.interop import layout
+from chainrule.interop.imported import Imported, build, real, require, whole
+from chainrule.models.transformer import Config
+from chainrule.text.base import Tokenizer
+from chainrule.text.bpe import load_gpt2
+
+INDEX = "model.safetensors.index.json"
+ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
+# Tensors that only repeat what the settings say.
+BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
+
+
+def read_huggingface(folder: Path) -> Imported:
+    settings = _json(folder / "config.json")
+    kind = settings.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise UserError(f"'{folder}' holds a model of type {kind!r}; known here are {', '.join(FAMILIES)}")
+    read, parts = FAMILIES[kind]
+    config = read(settings)
+    tokenizer = read_tokenizer(folder, settings)
+    tensors = _tensors(folder)
+    if kind == "gpt2" and "wte.weight" in tensors:  # as the first release has it
+        tensors = {f"transformer.{name}": array for name, array in tensors.items()}
+    tensors = {name: array for name, array in tensors.items() if not name.endswith(BUFFERS)}
+    if config.tied:
+        for name in ("lm_head.weight", "embed_out.weight"):
+            tensors.pop(name, None)
+    return build(config, parts, tensors, tokenizer, whole(settings, "vocab_size"))
+
+
+def _gpt2(settings: dict[str, Any]) -> Config:
+    require(settings, "scale_attn_weights", (True,), True)
+    require(settings, "scale_attn_by_inverse_layer_idx", (False,), False)
+    require(settings, "reorder_and_upcast_attn", (False,), False)
+    require(settings, "add_cross_attention", (False,), False)
+    width = whole(settings, "n_embd")
+    return Config(
+        width=width,
+        num_layers=whole(settings, "n_layer"),
+        num_heads=whole(settings, "n_head"),
+        hidden_width=whole(settings, "n_inner", 4 * width),
+        context_length=whole(settings, "n_positions"),
+        norm="layer",
+        norm_epsilon=real(settings, "layer_norm_epsilon", 1e-5),
+        activation=_activation(settings, "activation_function", "gelu_new"),
+        positions="learned",
+        tied=settings.get("tie_word_embeddings", True) is True,
+        bias=True,
+        initialisation="normal",
+    )
+
+
+def _llama(settings: dict[str, Any]) -> Config:
+    require(settings, "hidden_act", ("silu",), "silu")
+    require(settings, "mlp_bias", (False,), False)
+    require(settings, "use_sliding_window", (False, None), False)
+    require(settings, "sliding_window", (None,)) if settings.get("model_type") == "mistral" else None
+    kind = settings["model_type"]
+    return Config(
+        width=whole(settings, "hidden_size"),
+        num_layers=whole(settings, "num_hidden_layers"),
+        num_heads=whole(settings, "num_attention_heads"),
+        num_key_value_heads=whole(settings, "num_key_value_heads", settings.get("num_attention_heads")),
+        head_width=settings.get("head_dim") and whole(settings, "head_dim"),
+        hidden_width=whole(settings, "intermediate_size"),
+        context_length=whole(settings, "max_position_embeddings"),
+        norm="rms",
+        norm_epsilon=real(settings, "rms_norm_eps", 1e-6),
+        activation="swiglu",
+        positions="rotary",
+        rotary_base=_rotary_base(settings),
+        tied=settings.get("tie_word_embeddings", False) is True,
+        attention_bias="queries" if kind == "qwen2" else "all" if settings.get("attention_bias") is True else "as-bias",
+        qk_norm=kind == "qwen3",
+        initialisation="normal",
+    )
+
+
+def _neox(settings: dict[str, Any]) -> Config:
+    require(settings, "attention_bias", (True,), True)
+    rotary_base = _rotary_base(settings)
+    rotary: dict[str, Any] = settings.get("rope_parameters") or {}
+    return Config(
+        width=whole(settings, "hidden_size"),
+        num_layers=whole(settings, "num_hidden_layers"),
+        num_heads=whole(settings, "num_attention_heads"),
+        hidden_width=whole(settings, "intermediate_size"),
+        context_length=whole(settings, "max_position_embeddings"),
+        norm="layer",
+        norm_epsilon=real(settings, "layer_norm_eps", 1e-5),
+        activation=_activation(settings, "hidden_act", "gelu"),
+        positions="rotary",
+        rotary_base=rotary_base,
+        rotary_fraction=real(settings, "rotary_pct", real(rotary, "partial_rotary_factor", 0.25)),
+        parallel=settings.get("use_parallel_residual", True) is True,
+        tied=settings.get("tie_word_embeddings", False) is True,
+        bias=True,
+        initialisation="normal",
+    )
+
+
+FAMILIES: dict[str, tuple[Any, Any]] = {
+    "gpt2": (_gpt2, layout.gpt2),
+    "llama": (_llama, layout.llama),
+    "mistral": (_llama, layout.llama),
+    "qwen2": (_llama, layout.llama),
+    "qwen3": (_llama, layout.llama),
+    "gpt_neox": (_neox, layout.neox),
+}
+
+
+def _activation(settings: dict[str, Any], name: str, default: str) -> str:
+    require(settings, name, tuple(ACTIVATIONS), default)
+    return ACTIVATIONS[settings.get(name, default)]
+
+
+def _rotary_base(settings: dict[str, Any]) -> float:
+    """Of plain rotations; those stretched for longer texts are another model."""
+    scaling = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+    if not isinstance(scaling, dict):
+        raise UserError(f"the rotary settings of the model must be an object, got {scaling!r}")
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if kind != "default":
+        raise UserError(f"the model's rotary positions are of type '{kind}'; only plain ones are known here")
+    return real({**settings, **scaling}, "rope_theta", real(settings, "rotary_emb_base", 10000.0))
+
+
+def read_tokenizer(folder: Path, settings: dict[str, Any]) -> Tokenizer:
+    """With the token that ends texts as the model's settings name it, and the one that begins them, if any."""
+    if not (folder / "tokenizer.json").is_file():
+        tokenizer = _from_gpt2_files(folder)
+    else:
+        tokenizer = Tokenizer.load(folder / "tokenizer.json", _end_name(folder, settings))
+    if tokenizer.vocabulary_size == 0:
+        raise UserError(f"the tokenizer in '{folder}' is empty")
+    tokenizer.start = _start(tokenizer, folder)
+    tokenizer.backend.post_processor = None  # that was all it said
+    return tokenizer
+
+
+def _start(tokenizer: Tokenizer, folder: Path) -> int | None:
+    """The token that is put before a text, if any."""
+    bare, dressed = (tokenizer.backend.encode("a", add_special_tokens=each).ids for each in (False, True))
+    if dressed == bare:
+        return None
+    if dressed[1:] != bare:
+        raise UserError(f"the tokenizer in '{folder}' puts more around a text than one token before it; known is that")
+    return int(dressed[0])
+
+
+def _from_gpt2_files(folder: Path) -> Tokenizer:
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        return load_gpt2(folder, "vocab.json", "merges.txt")
+    if (folder / "encoder.json").is_file() and (folder / "vocab.bpe").is_file():
+        return load_gpt2(folder)
+    raise UserError(f"'{folder}' has no tokenizer: neither tokenizer.json nor vocab.json and merges.txt")
+
+
+def _end_name(folder: Path, settings: dict[str, Any]) -> str | None:
+    """The name of the token whose id the settings give."""
+    end = settings.get("eos_token_id")
+    end = end[0] if isinstance(end, list) and end else end
+    if type(end) is not int:
+        return None
+    words = _json(folder / "tokenizer.json")
+    added = words.get("added_tokens") if isinstance(words.get("added_tokens"), list) else []
+    return next(
+        (str(each["content"]) for each in added or [] if isinstance(each, dict) and each.get("id") == end), None
+    )
+
+
+def _tensors(folder: Path) -> dict[str, np.ndarray]:
+    """Of one file, or of the several that an index lists; only files of this folder are looked at."""
+    if (folder / INDEX).is_file():
+        names = _json(folder / INDEX).get("weight_map")
+        if not isinstance(names, dict):
+            raise UserError(f"'{folder / INDEX}' lists no files")
+        files = sorted({Path(str(name)).name for name in names.values()})
+    elif (folder / "model.safetensors").is_file():
+        files = ["model.safetensors"]
+    else:
+        pickled = next((each.name for each in folder.glob("*.bin")), None)
+        hint = f"; '{pickled}' could run code and is not read: save the model as safetensors" if pickled else ""
+        raise UserError(f"'{folder}' has no model.safetensors{hint}")
+    tensors: dict[str, np.ndarray] = {}
+    for name in files:
+        tensors |= load_arrays(folder / name)[0]
+    return tensors
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"'{path}' is not valid JSON; fetch it again") from None
+    if not isinstance(found, dict):
+        raise UserError(f"'{path}' must hold a JSON object, found {type(found).__name__}")
+    return found

@@ -1,0 +1,98 @@
+"""A Transformer as a folder of Hugging Face: settings, weights, tokenizer, how texts begin and end, and a card."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from tokenizers import processors
+
+from chainrule.arrays import save_arrays
+from chainrule.interop import layout
+from chainrule.interop.profile import profile_of
+from chainrule.models.transformer import Config, Model
+from chainrule.text.base import Tokenizer
+
+LAYOUTS = {"gpt2": layout.gpt2, "llama": layout.llama}
+
+
+def write_huggingface(model: Model, tokenizer: Tokenizer, folder: Path) -> None:
+    profile = profile_of(model)
+    config = model.config
+    settings = (_gpt2 if profile == "gpt2" else _llama)(config)
+    ends = {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.eos}
+    _write(
+        folder / "config.json",
+        settings
+        | {"vocab_size": model.vocabulary_size, "tie_word_embeddings": config.tied, "dtype": "float32", **ends},
+    )
+    _write(folder / "generation_config.json", {**ends, "pad_token_id": tokenizer.eos})
+    tensors = layout.give_out(LAYOUTS[profile](config), layout.arrays_of(model))
+    save_arrays(folder / "model.safetensors", tensors, {"format": "pt"})
+    write_tokenizer(tokenizer, folder, config.context_length)
+
+
+def _gpt2(config: Config) -> dict[str, Any]:
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "n_embd": config.width,
+        "n_layer": config.num_layers,
+        "n_head": config.num_heads,
+        "n_inner": config.width_of_feedforward,
+        "n_positions": config.context_length,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": config.norm_epsilon,
+        "embd_pdrop": config.dropout,
+        "resid_pdrop": config.dropout,
+        "attn_pdrop": config.attention_dropout,
+    }
+
+
+def _llama(config: Config) -> dict[str, Any]:
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": config.width,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "num_key_value_heads": config.key_value_heads,
+        "head_dim": config.width_of_head,
+        "intermediate_size": config.width_of_feedforward,
+        "max_position_embeddings": config.context_length,
+        "hidden_act": "silu",
+        "rms_norm_eps": config.norm_epsilon,
+        "rope_theta": config.rotary_base,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "attention_dropout": config.attention_dropout,
+    }
+
+
+def write_tokenizer(tokenizer: Tokenizer, folder: Path, context_length: int | None) -> None:
+    """Every text begins there as it does here, and is all text: '<eos>' written out ends nothing."""
+    backend = tokenizers.Tokenizer.from_str(tokenizer.json)
+    names = {"eos_token": tokenizer.end}
+    if tokenizer.start is not None:
+        names["bos_token"] = start = str(tokenizer.backend.id_to_token(tokenizer.start))
+        backend.post_processor = processors.TemplateProcessing(
+            single=[start, "$A"], pair=[start, "$A", start, "$B:1"], special_tokens=[(start, tokenizer.start)]
+        )
+    if tokenizer.unknown is not None:
+        names["unk_token"] = str(tokenizer.backend.id_to_token(tokenizer.unknown))
+    (folder / "tokenizer.json").write_text(backend.to_str(pretty=True), encoding="utf-8")
+    _write(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **names,
+            "pad_token": tokenizer.end,
+            "split_special_tokens": True,
+            "clean_up_tokenization_spaces": False,
+            **({"model_max_length": context_length} if context_length else {}),
+        },
+    )
+
+
+def _write(path: Path, settings: dict[str, Any]) -> None:
+    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,79 @@
+"""What an importer finds: a model, its tensors checked one by one, and a tokenizer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from chainrule.errors import UserError
+from chainrule.interop.layout import Part, take_in
+from chainrule.models.transformer import Config, Model
+from chainrule.text.base import Tokenizer
+
+
+@dataclass(frozen=True)
+class Imported:
+    model: Model
+    tokenizer: Tokenizer
+    notes: list[str] = field(default_factory=list)
+
+
+def build(
+    config: Config,
+    layout: Callable[[Config], list[Part]],
+    theirs: dict[str, np.ndarray],
+    tokenizer: Tokenizer,
+    vocabulary_size: int,
+) -> Imported:
+    """A model whose every tensor was checked. Rows that stand for no token of the tokenizer are left out."""
+    notes = []
+    if config.num_layers > len(theirs):  # before anything is made of so many
+        raise UserError(f"the settings speak of {config.num_layers:,} layers, but the files hold {len(theirs)} tensors")
+    if tokenizer.vocabulary_size > vocabulary_size:
+        found = f"the tokenizer has {tokenizer.vocabulary_size:,} tokens but the model {vocabulary_size:,}"
+        raise UserError(f"{found}; they do not belong together")
+    with torch.device("meta"):  # no memory: the weights come from the file
+        whole = Model(config, vocabulary_size, tokenizer.eos)
+    shapes = {name: tuple(tensor.shape) for name, tensor in whole.state_dict().items()}
+    ours = take_in(layout(config), theirs, shapes)
+    if tokenizer.vocabulary_size < vocabulary_size:
+        for name in ("embedding.weight", "unembedding.weight"):
+            if name in ours:
+                ours[name] = ours[name][: tokenizer.vocabulary_size].copy()
+        left = vocabulary_size - tokenizer.vocabulary_size
+        notes.append(
+            f"{left:,} of the model's {vocabulary_size:,} tokens are padding that no text has; they are left out"
+        )
+    with torch.device("meta"):
+        model = Model(config, tokenizer.vocabulary_size, tokenizer.eos)
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in ours.items()}, assign=True)
+    for parameter in model.parameters():
+        parameter.requires_grad_(True)
+    return Imported(model.eval(), tokenizer, notes)
+
+
+def require(settings: dict[str, Any], name: str, allowed: Any, default: Any = None) -> None:
+    """Refuse a setting that would change what the model computes and that is not built here."""
+    value = settings.get(name, default)
+    if value not in allowed:
+        shown = " or ".join(str(each) for each in allowed)
+        raise UserError(f"'{name}' is {value!r} in the model's settings; only {shown} is known here")
+
+
+def whole(settings: dict[str, Any], name: str, default: int | None = None) -> int:
+    """A whole number above zero."""
+    value = settings.get(name)
+    value = default if value is None else value
+    if type(value) is not int or not 0 < value < 1 << 31:
+        raise UserError(f"'{name}' in the model's settings must be a whole number above zero, got {value!r}")
+    return value
+
+
+def real(settings: dict[str, Any], name: str, default: float) -> float:
+    value = settings.get(name)
+    value = default if value is None else value
+    if type(value) not in (int, float) or not 0 < value < 1e30:
+        raise UserError(f"'{name}' in the model's settings must be a number above zero, got {value!r}")
+    return float(value)

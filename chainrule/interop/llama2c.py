@@ -1,0 +1,146 @@
+"""llama2.c's files: seven whole numbers, then a small Llama in float32; and its tokenizer, pieces with scores.
+
+Queries and keys are turned there in neighbouring pairs, (x₀, x₁), (x₂, x₃) ..., here in halves, (x_i, x_{i + width/2}):
+their rows are put in the order that makes the two the same.
+"""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from tokenizers import decoders, models, normalizers
+
+from chainrule.errors import UserError
+from chainrule.interop import layout
+from chainrule.interop.imported import Imported, build
+from chainrule.models.transformer import Config
+from chainrule.text.base import SPACE, Tokenizer, library_errors
+
+HEADER = 7
+MOST_LAYERS = 10_000
+EPSILON = 1e-5  # run.c has no other
+SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1 and 2
+
+
+def read_llama2c(path: Path, tokenizer_path: Path) -> Imported:
+    try:
+        numbers = np.fromfile(path, np.int32, HEADER)
+        size = path.stat().st_size
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    if len(numbers) < HEADER:
+        raise UserError(f"'{path}' is not a llama2.c file, or is cut off")
+    width, hidden, layers, heads, shared, vocabulary, length = numbers.tolist()
+    tied, vocabulary = vocabulary > 0, abs(vocabulary)
+    if not all(0 < each < 1 << 24 for each in (width, hidden, layers, heads, shared, vocabulary, length)):
+        raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
+    if layers > MOST_LAYERS or width % heads or heads % shared:
+        raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
+    config = Config(
+        width=width, hidden_width=hidden, num_layers=layers, num_heads=heads, num_key_value_heads=shared,
+        context_length=length, norm="rms", norm_epsilon=EPSILON, activation="swiglu", positions="rotary", tied=tied,
+        initialisation="normal",
+    )  # fmt: skip
+    shapes = _shapes(config, vocabulary)
+    wanted = 4 * (HEADER + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values()))
+    if size != wanted:
+        raise UserError(f"'{path}' has {size:,} bytes, but its header asks for {wanted:,}; fetch it again")
+    tokenizer = read_tokenizer(tokenizer_path, vocabulary)
+    return build(config, layout.llama, _tensors(path, config, shapes), tokenizer, vocabulary)
+
+
+def _shapes(config: Config, vocabulary: int) -> dict[str, tuple[int, ...]]:
+    """What the file holds, in its order."""
+    layers, width, hidden = config.num_layers, config.width, config.width_of_feedforward
+    keys, half = config.key_value_heads * config.width_of_head, config.width_of_head // 2
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding": (vocabulary, width), "attention_norm": (layers, width), "q": (layers, width, width),
+        "k": (layers, keys, width), "v": (layers, keys, width), "o": (layers, width, width),
+        "feedforward_norm": (layers, width), "gate": (layers, hidden, width), "down": (layers, width, hidden),
+        "up": (layers, hidden, width), "norm": (width,), "cosines": (config.context_length, half),
+        "sines": (config.context_length, half),
+    }  # fmt: skip
+    return shapes | ({} if config.tied else {"output": (vocabulary, width)})
+
+
+def _tensors(path: Path, config: Config, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """By the names that Llama has elsewhere."""
+    numbers = np.fromfile(path, np.float32, offset=4 * HEADER)
+    ends = np.cumsum([np.prod(shape, dtype=np.int64) for shape in shapes.values()])
+    pieces = np.split(numbers, ends[:-1])
+    found = {name: piece.reshape(shape) for (name, shape), piece in zip(shapes.items(), pieces, strict=True)}
+    tensors = {"model.embed_tokens.weight": found["embedding"], "model.norm.weight": found["norm"]}
+    if not config.tied:
+        tensors["lm_head.weight"] = found["output"]
+    for layer in range(config.num_layers):
+        stem = f"model.layers.{layer}"
+        tensors |= {
+            f"{stem}.input_layernorm.weight": found["attention_norm"][layer],
+            f"{stem}.post_attention_layernorm.weight": found["feedforward_norm"][layer],
+            f"{stem}.self_attn.q_proj.weight": halves(found["q"][layer], config.num_heads),
+            f"{stem}.self_attn.k_proj.weight": halves(found["k"][layer], config.key_value_heads),
+            f"{stem}.self_attn.v_proj.weight": found["v"][layer],
+            f"{stem}.self_attn.o_proj.weight": found["o"][layer],
+            f"{stem}.mlp.gate_proj.weight": found["gate"][layer],
+            f"{stem}.mlp.up_proj.weight": found["up"][layer],
+            f"{stem}.mlp.down_proj.weight": found["down"][layer],
+        }
+    return tensors
+
+
+def halves(matrix: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of each head from neighbouring pairs to halves."""
+    rows = matrix.reshape(heads, -1, 2, *matrix.shape[1:])  # (heads, pairs, 2, ...)
+    return rows.swapaxes(1, 2).reshape(matrix.shape)
+
+
+def pairs(matrix: np.ndarray, heads: int) -> np.ndarray:
+    """The way back."""
+    rows = matrix.reshape(heads, 2, -1, *matrix.shape[1:])
+    return rows.swapaxes(1, 2).reshape(matrix.shape)
+
+
+def read_tokenizer(path: Path, vocabulary: int) -> Tokenizer:
+    """Pieces with scores, as SentencePiece has them: those neighbours merge first whose piece scores highest."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the tokenizer '{path}': {error.strerror}; it lies beside the model") from None
+    words, scores, place = [], [], 4
+    for _ in range(vocabulary):
+        score, length = struct.unpack_from("<fi", data, place) if place + 8 <= len(data) else (0.0, -1)
+        if not 0 <= length <= len(data) - place - 8:
+            raise UserError(
+                f"the tokenizer '{path}' has fewer than the {vocabulary} pieces of the model, or is cut off"
+            )
+        words.append(data[place + 8 : place + 8 + length].decode("utf-8", "replace").replace(" ", SPACE))
+        scores.append(score)
+        place += 8 + length
+    return sentencepiece(words, scores, f"'{path}'")
+
+
+def sentencepiece(words: list[str], scores: list[float], where: str) -> Tokenizer:
+    """The tokenizer of a SentencePiece BPE vocabulary whose first three are <unk>, <s> and </s>."""
+    names = [*SPECIAL, *words[3:]]
+    ids = {name: id for id, name in enumerate(names)}
+    if len(ids) < len(names):
+        raise UserError(f"the tokenizer {where} has a piece twice")
+    ranked = sorted(range(3, len(names)), key=lambda id: -scores[id])
+    merges = [
+        (name[:cut], name[cut:])
+        for name in (names[id] for id in ranked)
+        if not name.startswith("<0x")
+        for cut in range(1, len(name))
+        if name[:cut] in ids and name[cut:] in ids
+    ]
+    with library_errors(f"the tokenizer {where} cannot be read"):
+        backend = tokenizers.Tokenizer(models.BPE(ids, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+        backend.decoder = decoders.Sequence(
+            [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        )
+        backend.add_special_tokens(list(SPECIAL))
+        tokenizer = Tokenizer(backend, "</s>")
+    tokenizer.start = ids["<s>"]
+    return tokenizer

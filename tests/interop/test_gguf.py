@@ -1,0 +1,190 @@
+"""GGUF: the way there and back keeps every bit; llama.cpp, transformers and the gguf package read the same numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from chainrule.errors import UserError
+from chainrule.interop.gguf import find_smollm2, read_gguf
+from chainrule.interop.gguf_file import read_file
+from chainrule.interop.gguf_write import write_gguf
+from chainrule.interop.llama2c import read_llama2c
+from chainrule.interop.readers import LlamaCpp
+from tests.interop.models import PROFILES, TEXT, bpe, transformer
+from tests.interop.test_llama2c import STORIES, needs_stories
+from tests.text.samples import train
+
+gguf = pytest.importorskip("gguf")
+TEXTS = ("the cat sat", "It's 12,345 and we'll\n\n  see naïve 日本 😀", "say <eos> and </s>", " \t x")
+
+
+def written(profile: str, folder: Path, dtype: str = "f32", tokenizer: Any = None) -> tuple[Any, Any, Path]:
+    tokenizer = tokenizer or bpe()
+    model = transformer(profile, tokenizer)
+    path = folder / "model.gguf"
+    write_gguf(model, tokenizer, path, dtype, "model")
+    return model, tokenizer, path
+
+
+@torch.no_grad()
+def logits(model: Any, ids: list[int]) -> np.ndarray:
+    return model.step(torch.tensor([ids]), model.start(1))[0][0].numpy()
+
+
+def some_ids(model: Any, count: int = 40) -> list[int]:
+    return np.random.default_rng(3).integers(0, model.vocabulary_size, count).tolist()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_way_there_and_back_keeps_every_bit(profile: str, tmp_path: Path):
+    model, tokenizer, path = written(profile, tmp_path)
+    found = read_gguf(path)
+    ours, theirs = model.state_dict(), found.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert found.tokenizer.json == tokenizer.json
+    assert found.tokenizer.start == tokenizer.start
+    assert found.model.config.rotary_base == model.config.rotary_base
+    assert found.model.config.norm_epsilon == model.config.norm_epsilon
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "q8_0"])
+def test_the_packages_own_reader_finds_what_ours_finds(dtype: str, tmp_path: Path):
+    _, _, path = written("llama", tmp_path, dtype)
+    theirs = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    settings, ours = read_file(path)
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        np.testing.assert_array_equal(ours[name].numbers(), expected.reshape(ours[name].shape))
+    kinds = {"f32": 0, "f16": 1, "q8_0": 7}
+    assert settings["general.file_type"] == kinds[dtype]
+
+
+def test_eight_bits_are_whole_multiples_of_a_scale_for_every_32_numbers(tmp_path: Path):
+    """Q8_0 by hand: scale = largest / 127, in 16 bits; numbers rounded to multiples of it."""
+    model, _, path = written("llama", tmp_path, "q8_0")
+    down = model.state_dict()["blocks.0.feedforward.output.weight"].numpy()
+    blocks = down.reshape(-1, 32)
+    scale = np.abs(blocks).max(1, keepdims=True) / 127
+    expected = np.rint(blocks / scale) * scale.astype(np.float16).astype(np.float32)
+    found = read_gguf(path).model.state_dict()["blocks.0.feedforward.output.weight"].numpy().reshape(-1, 32)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert 0 < np.abs(found - blocks).max() <= scale.max() * 0.51
+    norms = [name for name in model.state_dict() if "norm" in name]
+    stored = read_gguf(path).model.state_dict()
+    assert all(torch.equal(stored[name], model.state_dict()[name]) for name in norms)
+
+
+def test_rows_that_no_block_fits_are_told(tmp_path: Path):
+    tokenizer = bpe()
+    model = transformer("llama", tokenizer, hidden_width=40)
+    notes = write_gguf(model, tokenizer, tmp_path / "m.gguf", "q8_0", "m")
+    assert notes == [f"blk.{n}.ffn_down.weight has rows of 40, not a multiple of 32: stored as F16" for n in (0, 1)]
+    assert read_file(tmp_path / "m.gguf")[1]["blk.0.ffn_down.weight"].kind == "F16"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "q8_0"])
+@pytest.mark.parametrize("profile", ["gpt2", "llama", "llama, tied, other base"])
+def test_transformers_reads_the_same_model(profile: str, dtype: str, tmp_path: Path):
+    transformers = pytest.importorskip("transformers")
+    _, _, path = written(profile, tmp_path, dtype)
+    model = read_gguf(path).model
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path, gguf_file=path.name, dtype=torch.float32)
+    ids = some_ids(model)
+    with torch.no_grad():
+        found = theirs(torch.tensor([ids])).logits[0].numpy()
+    np.testing.assert_allclose(found, logits(model, ids), atol=1e-4)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_llama_cpp_computes_the_same_logits(profile: str, tmp_path: Path):
+    """Its GELU is a table of 16-bit numbers: with such a GELU of our own, GPT-2 comes far nearer."""
+    pytest.importorskip("llama_cpp")
+    model, _, path = written(profile, tmp_path)
+    ids = some_ids(model)
+    found = LlamaCpp(path, 48).logits(ids)
+    plain = np.abs(found - logits(model, ids))
+    if profile.startswith("llama"):
+        assert plain.max() < 1e-4
+        return
+    assert plain.max() < 5e-3
+    for block in model.blocks:
+        block.feedforward.forward = looked_up(block.feedforward)
+    assert np.abs(found - logits(model, ids)).mean() < 0.2 * plain.mean()
+
+
+def looked_up(feedforward: Any) -> Any:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        inner = feedforward.input(x)
+        rounded = F.gelu(inner.half().float(), approximate="tanh").half().float()
+        gelu = torch.where(inner <= -10, 0.0, torch.where(inner >= 10, inner, rounded))
+        return feedforward.output(gelu)
+
+    return forward
+
+
+def test_llama_cpp_cuts_text_as_we_do(tmp_path: Path):
+    pytest.importorskip("llama_cpp")
+    _, tokenizer, path = written("llama", tmp_path)
+    reader = LlamaCpp(path, 48)
+    for text in TEXTS:
+        assert reader.tokenize(text) == [tokenizer.start, *tokenizer.encode(text).tolist()]
+    back = read_gguf(path).tokenizer
+    assert all(back.encode(text).tolist() == tokenizer.encode(text).tolist() for text in TEXTS)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "characters", "words", "closed words"])
+def test_tokenizers_that_llama_cpp_cannot_follow_are_refused(kind: str, tmp_path: Path):
+    with pytest.raises(UserError, match="llama.cpp cannot cut text as this run's tokenizer does; train with --token"):
+        written("llama", tmp_path, tokenizer=train(kind, [*TEXT, "日本"]))
+
+
+@needs_stories
+def test_stories_keep_their_pieces_and_scores(tmp_path: Path):
+    stories = read_llama2c(STORIES / "stories260K.bin", STORIES / "tok512.bin")
+    path = tmp_path / "stories.gguf"
+    write_gguf(stories.model, stories.tokenizer, path, "f32", "stories")
+    found = read_gguf(path)
+    assert found.tokenizer.json == stories.tokenizer.json
+    assert found.tokenizer.start == 1
+    ids = some_ids(stories.model)
+    np.testing.assert_array_equal(logits(found.model, ids), logits(stories.model, ids))
+    pytest.importorskip("llama_cpp")
+    reader = LlamaCpp(path, 48)
+    np.testing.assert_allclose(reader.logits(ids), logits(stories.model, ids), atol=1e-4)
+    for text in ("Once upon a time, there was", "naïve 日本\n", "</s>"):
+        assert reader.tokenize(text) == [1, *stories.tokenizer.encode(text).tolist()]
+
+
+def smollm2() -> Path:
+    try:
+        return find_smollm2()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.slow
+def test_smollm2_knows_the_capital_of_france_and_says_what_transformers_makes_it_say():
+    transformers = pytest.importorskip("transformers")
+    path = smollm2()
+    found = read_gguf(path)
+    ids = found.tokenizer.encode("The capital of France is").astype(np.int64)
+    assert found.tokenizer.start is None
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    prompt = torch.from_numpy(ids)[None]
+    expected = theirs.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=20, do_sample=False, repetition_penalty=1.0
+    )[0, len(ids) :].tolist()
+    state, fed, said = found.model.start(1), prompt, []
+    with torch.no_grad():
+        for _ in range(20):
+            scores, state = found.model.step(fed, state)
+            fed = scores[:, -1:].argmax(-1)
+            said.append(int(fed))
+    assert said == expected
+    assert found.tokenizer.decode([*ids, *said]).startswith("The capital of France is Paris.")

@@ -1,0 +1,184 @@
+"""Files that are cut off, lie about their sizes, or hold what they should not: one sentence each, and nothing run."""
+
+import json
+import os
+import pickle
+import struct
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chainrule.errors import UserError
+from chainrule.interop.gguf import read_gguf
+from chainrule.interop.gguf_write import write_gguf
+from chainrule.interop.huggingface import read_huggingface
+from chainrule.interop.huggingface_write import write_huggingface
+from tests.interop.models import bpe, transformer
+
+MOST_MEMORY = 256 << 20
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = bpe()
+    write_huggingface(transformer("llama", tokenizer), tokenizer, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    pytest.importorskip("gguf")
+    tokenizer = bpe()
+    write_gguf(transformer("llama", tokenizer), tokenizer, tmp_path / "model.gguf", "f32", "model")
+    return tmp_path / "model.gguf"
+
+
+def refused(read: Callable[[], Any]) -> str:
+    """The one sentence, for little memory."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError) as told:
+            read()
+        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY
+    finally:
+        tracemalloc.stop()
+    sentence = str(told.value)
+    assert "\n" not in sentence
+    assert 10 < len(sentence) < 400
+    return sentence
+
+
+def test_weights_cut_off_at_every_kilobyte(folder: Path):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 1, 1024):
+        path.write_bytes(whole[:size])
+        assert "cut off" in refused(lambda: read_huggingface(folder))
+
+
+def test_gguf_cut_off_at_every_kilobyte(file: Path):
+    whole = file.read_bytes()
+    for size in range(0, len(whole) - 1, 1024):
+        file.write_bytes(whole[:size])
+        sentence = refused(lambda: read_gguf(file))
+        assert "cut off" in sentence or "lies beyond the file" in sentence
+
+
+def test_a_header_of_so_many_bytes_that_no_machine_has_them(folder: Path):
+    path = folder / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 62) + path.read_bytes()[8:])
+    assert "is not a safetensors file" in refused(lambda: read_huggingface(folder))
+
+
+def rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+
+def test_tensors_that_share_bytes(folder: Path):
+    def overlap(header: dict[str, Any]) -> None:
+        names = [name for name in header if name.endswith("layernorm.weight")]
+        header[names[0]]["data_offsets"] = header[names[1]]["data_offsets"]
+
+    rewritten(folder / "model.safetensors", overlap)
+    assert "damaged safetensors header" in refused(lambda: read_huggingface(folder))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers(folder: Path, file: Path, value: float):
+    for path, read in (
+        (folder / "model.safetensors", lambda: read_huggingface(folder)),
+        (file, lambda: read_gguf(file)),
+    ):
+        data = bytearray(path.read_bytes())
+        data[-4:] = np.float32(value).tobytes()
+        path.write_bytes(data)
+        assert "has numbers that are not finite" in refused(read)
+
+
+class Attack:
+    def __reduce__(self) -> Any:
+        return (os.mkdir, ("executed",))
+
+
+def test_a_pickle_under_another_name_is_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    for name in ("model.safetensors", "model.gguf", "config.json", "tokenizer.json"):
+        kept = Path(name).read_bytes() if Path(name).exists() else None
+        Path(name).write_bytes(pickle.dumps(Attack()))
+        refused(lambda name=name: read_gguf(Path(name)) if name.endswith("gguf") else read_huggingface(folder))
+        if kept is not None:
+            Path(name).write_bytes(kept)
+    assert not Path("executed").exists()
+
+
+def test_a_tokenizer_that_makes_its_library_panic(folder: Path):
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    settings["model"]["continuing_subword_prefix"] = "longer than any token, which makes the library panic"
+    path.write_text(json.dumps(settings))
+    assert "is not a tokenizer that can be read" in refused(lambda: read_huggingface(folder))
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, "{", "[]", "\x00", '{"model_type": ["llama"]}'])
+def test_settings_that_are_not_settings(folder: Path, text: str):
+    (folder / "config.json").write_text(text)
+    refused(lambda: read_huggingface(folder))
+
+
+def gguf_bytes(tensors: int = 0, settings: int = 0, rest: bytes = b"", version: int = 3) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", version, tensors, settings) + rest
+
+
+def named(name: bytes) -> bytes:
+    return struct.pack("<Q", len(name)) + name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gguf_bytes(tensors=1 << 62),
+        gguf_bytes(settings=1 << 62),
+        gguf_bytes(settings=1, rest=struct.pack("<Q", 1 << 62)),  # a name
+        gguf_bytes(settings=1, rest=named(b"a") + struct.pack("<IQ", 8, 1 << 62)),  # a text
+        gguf_bytes(settings=1, rest=named(b"a") + struct.pack("<IIQ", 9, 4, 1 << 62)),  # a list of numbers
+        gguf_bytes(settings=1, rest=named(b"a") + struct.pack("<IIQ", 9, 8, 1 << 40)),  # a list of texts
+        gguf_bytes(settings=1, rest=named(b"a") + struct.pack("<IIQ", 9, 9, 3) + struct.pack("<IQ", 9, 1) * 9),
+        gguf_bytes(settings=1, rest=named(b"a") + struct.pack("<I", 99)),
+        gguf_bytes(tensors=1, rest=named(b"t") + struct.pack("<IQIQ", 1, 1 << 60, 0, 0)),  # larger than the file
+        gguf_bytes(tensors=1, rest=named(b"t") + struct.pack("<IQIQ", 1, 8, 0, 1 << 50)),  # beyond it
+        gguf_bytes(tensors=1, rest=named(b"t") + struct.pack("<I", 1 << 30)),  # dimensions
+        gguf_bytes(tensors=1, rest=named(b"t") + struct.pack("<IQIQ", 1, 8, 999, 0) + bytes(64)),  # type
+        gguf_bytes(tensors=2, rest=(named(b"t") + struct.pack("<IQIQ", 1, 8, 0, 0)) * 2 + bytes(64)),  # over each other
+        gguf_bytes(version=77) + bytes(32),
+        b"GGUF",
+        b"",
+    ],
+)
+def test_gguf_files_that_declare_what_they_do_not_hold(tmp_path: Path, data: bytes):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(data)
+    refused(lambda: read_gguf(path))
+
+
+def test_gguf_with_any_byte_of_its_header_changed_is_refused_or_a_model(file: Path):
+    """Never anything but a sentence, whatever is damaged."""
+    whole = file.read_bytes()
+    places = np.random.default_rng(5).integers(0, 3000, 60)
+    for place in places:
+        for value in (0, 255):
+            data = bytearray(whole)
+            data[place] = value
+            file.write_bytes(data)
+            try:
+                read_gguf(file)
+            except UserError as error:
+                assert "\n" not in str(error)  # noqa: PT017
