@@ -60,8 +60,7 @@ def take(page: Any, address: str, scheme: str) -> None:
         if name == "dice":
             page.get_by_role("button", name="Evidence").click()
             settle(page)
-            page.evaluate("document.querySelector('.column .evidence, .column h2, .column h3').scrollIntoView()")
-            page.mouse.wheel(0, -130)  # the controls stay at the top
+            page.evaluate("scrollTo(0, document.querySelector('.evidence').getBoundingClientRect().top + scrollY - 160)")
             settle(page)
             page.screenshot(path=PICTURES / f"evidence-{scheme}.png")
 
