@@ -60,7 +60,9 @@ def take(page: Any, address: str, scheme: str) -> None:
         if name == "dice":
             page.get_by_role("button", name="Evidence").click()
             settle(page)
-            page.evaluate("scrollTo(0, document.querySelector('.evidence').getBoundingClientRect().top + scrollY - 160)")
+            page.evaluate(
+                "scrollTo(0, document.querySelector('.evidence').getBoundingClientRect().top + scrollY - 160)"
+            )
             settle(page)
             page.screenshot(path=PICTURES / f"evidence-{scheme}.png")
 
