@@ -6,8 +6,9 @@ BIN := .venv/bin
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed check browser  ## Everything that CI runs
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: .venv/installed check browser  ## Everything that CI runs; the page by itself, as a browser's loop disturbs other tests
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
+	$(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
 
 check: .venv/installed  ## Format, lint, types
 	$(BIN)/ruff format --check .

@@ -88,7 +88,7 @@ class Config:
         if not 0 < self.rotary_fraction <= 1:
             raise UserError(f"rotary_fraction must be above 0 and at most 1, got {self.rotary_fraction}")
         if self.positions == "rotary" and (self.width_of_rotation % 2 or not self.width_of_rotation):
-            raise UserError(f"rotary positions need an even width of each head, got {self.width_of_rotation}")
+            raise UserError(f"rotary positions need an even head width, got {self.width_of_rotation}")
         if self.parallel and self.norm_placement == "post":
             raise UserError("attention and feed-forward side by side need norm_placement=pre")
         if self.is_concatenated and self.tied:
