@@ -30,42 +30,20 @@ PROMPTS = ("The", "The value of", "In this case the", "If the object is not", "A
 def make_models(folder: Path) -> tuple[Path, Path, Path]:
     """An n-gram of Python's documentation, and a GPT-2 of random weights as a run of ours and as a folder of theirs."""
     import torch
-    import transformers
 
+    from chainrule.interop.huggingface_write import write_huggingface
     from chainrule.models.transformer import GPT2, Model
 
     counted = chainrule.train(path=folder / "ngram", tokenizer="bpe", vocabulary_size=4000)
     tokenizer = counted.tokenizer
-    config = GPT2(width=256, num_layers=6, num_heads=4, context_length=256)
+    tokenizer.start = None  # nothing is put before a text, on either side
     torch.manual_seed(0)
-    settings = transformers.GPT2Config(
-        n_embd=config.width, n_layer=config.num_layers, n_head=config.num_heads, n_positions=config.context_length,
-        vocab_size=tokenizer.vocabulary_size, bos_token_id=tokenizer.eos, eos_token_id=tokenizer.eos,
-    )  # fmt: skip
-    theirs = transformers.GPT2LMHeadModel(settings).eval()
-    ours = Model(config, tokenizer.vocabulary_size, tokenizer.eos).eval()
-    ours.load_state_dict(_renamed(dict(theirs.named_parameters()), config.num_layers))
-    store(folder / "gpt2", "transformer", ours, tokenizer, {"inputs": [], "unit": "line"}, overwrite=False)
-    theirs.save_pretrained(folder / "theirs")
-    tokenizer.save(folder / "tokenizer.json")
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), eos_token="<eos>")
-    fast.save_pretrained(folder / "theirs")
+    config = GPT2(width=256, num_layers=6, num_heads=4, context_length=256)
+    model = Model(config, tokenizer.vocabulary_size, tokenizer.eos).eval()
+    store(folder / "gpt2", "transformer", model, tokenizer, {"inputs": [], "unit": "line"}, overwrite=False)
+    (folder / "theirs").mkdir()
+    write_huggingface(model, tokenizer, folder / "theirs")
     return folder / "ngram", folder / "gpt2", folder / "theirs"
-
-
-def _renamed(theirs: dict[str, Any], num_layers: int) -> dict[str, Any]:
-    """Our names for their tensors; their matrices stand (in, out)."""
-    named = {"embedding.weight": theirs["transformer.wte.weight"], "positions.weight": theirs["transformer.wpe.weight"]}
-    parts = {
-        "attention_norm": "ln_1", "feedforward_norm": "ln_2", "attention.query_key_value": "attn.c_attn",
-        "attention.output": "attn.c_proj", "feedforward.input": "mlp.c_fc", "feedforward.output": "mlp.c_proj",
-    }  # fmt: skip
-    for kind in ("weight", "bias"):
-        named[f"norm.{kind}"] = theirs[f"transformer.ln_f.{kind}"]
-        for layer, (part, name) in product(range(num_layers), parts.items()):
-            tensor = theirs[f"transformer.h.{layer}.{name}.{kind}"]
-            named[f"blocks.{layer}.{part}.{kind}"] = tensor.T if tensor.ndim == 2 else tensor
-    return named
 
 
 @contextmanager
@@ -117,12 +95,8 @@ async def load(address: str, model: str, streams: int) -> dict[str, Any]:
 
     limits = httpx.Limits(max_connections=streams)
     async with httpx.AsyncClient(base_url=address, timeout=600, limits=limits) as client:
-        prompts: list[Any] = list(PROMPTS)
-        if "/" not in model:  # ours, which would put an <eos> before a text: ids are read as they are
-            answers = [await client.post("/tokenize", json={"model": model, "prompt": each}) for each in PROMPTS]
-            prompts = [answer.json()["tokens"] for answer in answers]
         began = time.perf_counter()
-        found = await asyncio.gather(*(_stream(client, model, prompts, number) for number in range(streams)))
+        found = await asyncio.gather(*(_stream(client, model, number) for number in range(streams)))
         seconds = time.perf_counter() - began
     first = [at - began for _, at, _ in found]
     return {
@@ -132,9 +106,9 @@ async def load(address: str, model: str, streams: int) -> dict[str, Any]:
     }
 
 
-async def _stream(client: Any, model: str, prompts: list[Any], number: int) -> tuple[int, float, str]:
+async def _stream(client: Any, model: str, number: int) -> tuple[int, float, str]:
     body = {
-        "model": model, "prompt": prompts[number % len(prompts)], "max_tokens": TOKENS, "temperature": 0,
+        "model": model, "prompt": PROMPTS[number % len(PROMPTS)], "max_tokens": TOKENS, "temperature": 0,
         "stream": True, "stream_options": {"include_usage": True}, "seed": number,
     }  # fmt: skip
     first, tokens, text = 0.0, 0, ""

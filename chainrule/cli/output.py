@@ -6,23 +6,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from chainrule.finite import without_infinities
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
 
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output; infinities, which JSON has not, become null."""
-    print(json.dumps(_finite(value), indent=1, ensure_ascii=False, allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    print(json.dumps(without_infinities(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def say(text: str = "") -> None:

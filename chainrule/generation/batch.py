@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.generation.choose import Roll, roll
-from chainrule.generation.decoder import Decoder, Heed
+from chainrule.generation.decoder import NOT_FINITE, Decoder, Heed, half_of
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
@@ -21,7 +21,6 @@ from chainrule.models._numpy import step, to_numpy
 from chainrule.models.base import State, Steps, add_rows, remove_row
 
 NO_TOKEN = "this model gives every next token probability zero here; use a smoothed model or another prompt"
-NOT_FINITE = "the model's logits are not finite numbers; its training probably diverged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +141,8 @@ class Batch:
             for row in self.rows:
                 row.read_count += 1
         for row in full:
-            # Reading half a context again makes room for as many new tokens at the price of one long step.
             assert self.context_length is not None
-            row.read_count = max(1, self.context_length // 2)
+            row.read_count = half_of(self.context_length)
             self._join([row], Decoder(self.model, np.array(row.history[-row.read_count :], np.int64)))
 
     def _join(self, rows: list[Row], decoder: Decoder) -> None:

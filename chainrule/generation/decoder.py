@@ -12,6 +12,12 @@ from chainrule.models.base import State, Steps, select_rows
 AT_ONCE = 512  # tokens of a prompt read in one step
 HEEDED_AT_ONCE = 64  # where the logits of all of them are wanted
 Heed = Callable[[np.ndarray], None]  # gets logits (time, vocabulary) of a prompt, piece by piece
+NOT_FINITE = "the model's logits are not finite numbers; its training probably diverged"
+
+
+def half_of(context_length: int) -> int:
+    """What a full context begins anew with: half makes room for as many new tokens at the price of one long step."""
+    return max(1, context_length // 2)
 
 
 class Decoder:
@@ -70,8 +76,7 @@ class Decoder:
         self._tokens[:, self.length] = ids
         self.length += 1
         if self.context_length is not None and self._read_count >= self.context_length:
-            # Reading half a context again makes room for as many new tokens at the price of one long step.
-            for piece in self._begin(max(1, self.context_length // 2)):
+            for piece in self._begin(half_of(self.context_length)):
                 self._read(piece)
         else:
             self._read(ids[:, None])
@@ -94,4 +99,4 @@ class Decoder:
         self.logits = to_numpy(logits[:, -1])
         # The largest of a row is NaN if any is.
         if not (self.logits.max(-1) < np.inf).all():
-            raise UserError("the model's logits are not finite numbers; its training probably diverged")
+            raise UserError(NOT_FINITE)

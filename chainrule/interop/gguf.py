@@ -4,6 +4,7 @@ Weights that are quantised there are widened to float32. Llama's queries and key
 in halves; their rows are put in that order.
 """
 
+from collections.abc import Callable
 from importlib import util
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from chainrule.interop.gguf_file import read_file
 from chainrule.interop.gguf_tokenizer import read_tokenizer
 from chainrule.interop.imported import Imported, build, real, whole
 from chainrule.interop.llama2c import halves
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import GPT2, LLAMA, Config
 
 LLAMA_NAMES = {
     "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
@@ -61,7 +62,7 @@ def read_gguf(path: Path) -> Imported:
     if "token_embd.weight" not in stored:
         raise UserError(f"'{path}' has no token_embd.weight, the vectors of its tokens")
     tokenizer = read_tokenizer(settings, path)
-    theirs = {names[name]: _as_there(name, each.numbers(), str(kind), config) for name, each in stored.items()}
+    theirs = {names[name]: lay_out(name, each.numbers(), config, halves) for name, each in stored.items()}
     vocabulary_size = stored["token_embd.weight"].shape[0]
     return build(config, layout.llama if kind == "llama" else layout.gpt2, theirs, tokenizer, vocabulary_size)
 
@@ -88,7 +89,7 @@ def _llama(own: dict[str, Any], is_tied: bool) -> Config:
     head_width = whole(own, "attention.key_length", width // heads)
     if own.get("rope.dimension_count", head_width) != head_width:
         raise UserError("the model turns only a part of each head; that is not known here for this architecture")
-    return Config(
+    return LLAMA(
         width=width,
         num_layers=whole(own, "block_count"),
         num_heads=heads,
@@ -96,38 +97,31 @@ def _llama(own: dict[str, Any], is_tied: bool) -> Config:
         head_width=head_width,
         hidden_width=whole(own, "feed_forward_length"),
         context_length=whole(own, "context_length"),
-        norm="rms",
         norm_epsilon=real(own, "attention.layer_norm_rms_epsilon", 1e-5),
-        activation="swiglu",
-        positions="rotary",
         rotary_base=real(own, "rope.freq_base", 10000.0),
         tied=is_tied,
-        initialisation="normal",
     )
 
 
 def _gpt2(own: dict[str, Any], is_tied: bool) -> Config:
-    return Config(
+    return GPT2(
         width=whole(own, "embedding_length"),
         num_layers=whole(own, "block_count"),
         num_heads=whole(own, "attention.head_count"),
         hidden_width=whole(own, "feed_forward_length"),
         context_length=whole(own, "context_length"),
-        norm="layer",
         norm_epsilon=real(own, "attention.layer_norm_epsilon", 1e-5),
-        activation="gelu-tanh",
-        positions="learned",
         tied=is_tied,
-        bias=True,
-        initialisation="normal",
     )
 
 
-def _as_there(name: str, array: np.ndarray, kind: str, config: Config) -> np.ndarray:
-    """A tensor as Hugging Face lays it out."""
-    if kind == "gpt2":
-        is_turned = array.ndim == 2 and name.startswith("blk.")
-        return array.T if is_turned else array
-    if name.endswith("attn_q.weight"):
-        return halves(array, config.num_heads)
-    return halves(array, config.key_value_heads) if name.endswith("attn_k.weight") else array
+Turn = Callable[[np.ndarray, int], np.ndarray]
+
+
+def lay_out(name: str, array: np.ndarray, config: Config, turn: Turn) -> np.ndarray:
+    """From GGUF's layout to Hugging Face's, where `turn` is `halves`, or back, where it is `pairs`."""
+    if config.positions == "learned":  # a GPT-2, whose matrices stand (in, out) there
+        return array.T if array.ndim == 2 and name.startswith("blk.") else array
+    heads = {"attn_q.weight": config.num_heads, "attn_k.weight": config.key_value_heads}
+    count = heads.get(name.partition(".")[2].partition(".")[2])
+    return array if count is None else turn(array, count)

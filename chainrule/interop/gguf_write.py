@@ -75,14 +75,7 @@ def _tensors(config: Config, profile: str, ours: layout.Tensors) -> layout.Tenso
     """By GGUF's names and in its layout: matrices (out, in), heads turned in pairs."""
     theirs = layout.give_out((layout.llama if profile == "llama" else layout.gpt2)(config), ours)
     names = {there: name for name, there in reading.names_of(profile, config.num_layers).items()}
-    found: layout.Tensors = {}
-    for there, array in theirs.items():
-        name = names[there]
-        if profile == "gpt2" and array.ndim == 2 and name.startswith("blk."):
-            array = array.T
-        elif name.endswith("attn_q.weight"):
-            array = pairs(array, config.num_heads)
-        elif name.endswith("attn_k.weight"):
-            array = pairs(array, config.key_value_heads)
-        found[name] = np.ascontiguousarray(array)
-    return found
+    return {
+        names[there]: np.ascontiguousarray(reading.lay_out(names[there], array, config, pairs))
+        for there, array in theirs.items()
+    }

@@ -14,7 +14,7 @@ from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.imported import Imported, build, real, require, whole
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import GPT2, LLAMA, Config
 from chainrule.text.base import Tokenizer
 from chainrule.text.bpe import load_gpt2
 
@@ -48,19 +48,15 @@ def _gpt2(settings: dict[str, Any]) -> Config:
     require(settings, "reorder_and_upcast_attn", (False,), False)
     require(settings, "add_cross_attention", (False,), False)
     width = whole(settings, "n_embd")
-    return Config(
+    return GPT2(
         width=width,
         num_layers=whole(settings, "n_layer"),
         num_heads=whole(settings, "n_head"),
         hidden_width=whole(settings, "n_inner", 4 * width),
         context_length=whole(settings, "n_positions"),
-        norm="layer",
         norm_epsilon=real(settings, "layer_norm_epsilon", 1e-5),
         activation=_activation(settings, "activation_function", "gelu_new"),
-        positions="learned",
         tied=settings.get("tie_word_embeddings", True) is True,
-        bias=True,
-        initialisation="normal",
     )
 
 
@@ -68,9 +64,10 @@ def _llama(settings: dict[str, Any]) -> Config:
     require(settings, "hidden_act", ("silu",), "silu")
     require(settings, "mlp_bias", (False,), False)
     require(settings, "use_sliding_window", (False, None), False)
-    require(settings, "sliding_window", (None,)) if settings.get("model_type") == "mistral" else None
     kind = settings["model_type"]
-    return Config(
+    if kind == "mistral":
+        require(settings, "sliding_window", (None,))
+    return LLAMA(
         width=whole(settings, "hidden_size"),
         num_layers=whole(settings, "num_hidden_layers"),
         num_heads=whole(settings, "num_attention_heads"),
@@ -78,15 +75,11 @@ def _llama(settings: dict[str, Any]) -> Config:
         head_width=settings.get("head_dim") and whole(settings, "head_dim"),
         hidden_width=whole(settings, "intermediate_size"),
         context_length=whole(settings, "max_position_embeddings"),
-        norm="rms",
         norm_epsilon=real(settings, "rms_norm_eps", 1e-6),
-        activation="swiglu",
-        positions="rotary",
         rotary_base=_rotary_base(settings),
         tied=settings.get("tie_word_embeddings", False) is True,
         attention_bias="queries" if kind == "qwen2" else "all" if settings.get("attention_bias") is True else "as-bias",
         qk_norm=kind == "qwen3",
-        initialisation="normal",
     )
 
 

@@ -14,7 +14,7 @@ from tokenizers import decoders, models, normalizers
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.imported import Imported, build
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import LLAMA, Config
 from chainrule.text.base import SPACE, Tokenizer, library_errors
 
 HEADER = 7
@@ -37,10 +37,9 @@ def read_llama2c(path: Path, tokenizer_path: Path) -> Imported:
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
     if layers > MOST_LAYERS or width % heads or heads % shared:
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
-    config = Config(
+    config = LLAMA(
         width=width, hidden_width=hidden, num_layers=layers, num_heads=heads, num_key_value_heads=shared,
-        context_length=length, norm="rms", norm_epsilon=EPSILON, activation="swiglu", positions="rotary", tied=tied,
-        initialisation="normal",
+        context_length=length, norm_epsilon=EPSILON, tied=tied,
     )  # fmt: skip
     shapes = _shapes(config, vocabulary)
     wanted = 4 * (HEADER + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values()))

@@ -12,7 +12,7 @@ import torch
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.imported import Imported, build, whole
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import GPT2, Config
 from chainrule.text.base import Tokenizer
 
 
@@ -31,17 +31,13 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> Imported:
             f"'{path}' holds no tokenizer; name one with --tokenizer: a tokenizer.json, or a folder with GPT-2's files"
         )
     settings = found["model_args"]
-    config = Config(
+    config = GPT2(
         width=whole(settings, "n_embd"),
         num_layers=whole(settings, "n_layer"),
         num_heads=whole(settings, "n_head"),
         context_length=whole(settings, "block_size"),
-        norm="layer",
         activation="gelu",
-        positions="learned",
-        tied=True,
         bias=settings.get("bias", True) is True,
-        initialisation="normal",
     )
     tensors = {
         str(name).removeprefix("_orig_mod."): np.asarray(tensor.float())

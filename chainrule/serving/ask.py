@@ -8,7 +8,8 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, Token
-from chainrule.generation.batch import NOT_FINITE, most_likely
+from chainrule.generation.batch import most_likely
+from chainrule.generation.decoder import NOT_FINITE
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models.base import log_softmax
 from chainrule.serving.engine import Answer, Generating

@@ -16,7 +16,7 @@ from chainrule.serving.answers import CompletionAnswer
 from chainrule.serving.ask import Asked, Drawn, Likely, ask
 from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
-from chainrule.serving.schema import MOST_TOKENS, Filters, Ids, ModelName, Number, Seed, Text, post
+from chainrule.serving.schema import MOST_TOKENS, Filters, ModelName, Number, Seed, SomeIds, Text, post
 from chainrule.serving.service import Service
 from chainrule.serving.stream import StreamOptions, draw_counted, events, while_heard
 from chainrule.serving.tokens import token_name
@@ -28,7 +28,6 @@ MOST_LOGPROBS = 20
 NEVER = -9999.0  # JSON has no -inf
 MOST_STOPS = 1000
 MOST_STOP_CHARACTERS = 10_000  # of all stop strings together
-Some = Annotated[Ids, Field(min_length=1)]  # the end token begins a text, so there is always one
 Stop = Annotated[str, Field(max_length=200)]  # all beginnings of one are kept for every sample
 Zero = Annotated[Number, Field(ge=0, le=0)]
 
@@ -70,9 +69,9 @@ class Drawing(Filters):
 class Completion(Drawing):
     prompt: (
         Text
-        | Some
+        | SomeIds
         | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
-        | Annotated[list[Some], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
+        | Annotated[list[SomeIds], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
     ) = Field("", description="Text, texts, ids, or lists of ids. Ids are read as they are, nothing is put in front.")
     max_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = 16
     best_of: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None

@@ -13,28 +13,27 @@ from pydantic import Field
 from chainrule.errors import UserError
 from chainrule.generation.batch import NO_TOKEN, dice_of
 from chainrule.generation.choose import draw, line
-from chainrule.generation.decoder import Decoder
+from chainrule.generation.decoder import Decoder, half_of
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.models.base import log_softmax
 from chainrule.serving.answers import ERRORS
 from chainrule.serving.ask import read_ids
 from chainrule.serving.library import Served
-from chainrule.serving.schema import MOST_TOKENS, Body, Filters, Id, ModelName, Text, post
+from chainrule.serving.schema import MOST_TOKENS, Body, Filters, Looked, ModelName, post
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import token_name
 
 MOST_COLUMNS, MOST_FACES, MOST_ROLLS = 64, 50, MOST_TOKENS
-Ids = Annotated[list[Id], Field(min_length=1, max_length=MOST_TOKENS)]
 
 
 class Column(Body):
     model: ModelName = None
-    prompt: Text | Ids = Field("", description="Text, read after an <eos>, or ids, read as they are.")
+    prompt: Looked = Field("", description="Text, read after an <eos>, or ids, read as they are.")
 
 
 class Dice(Filters):
-    columns: Annotated[list[Column], Field(min_length=1, max_length=MOST_COLUMNS)]
+    columns: Annotated[list[Column], Field(min_length=1, max_length=MOST_COLUMNS, fail_fast=True)]
     roll: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
     faces: Annotated[int, Field(ge=1, le=MOST_FACES)] = 10
 
@@ -42,11 +41,10 @@ class Dice(Filters):
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/dice", Dice, "Roll the dice of several models with one number.")
     async def roll(body: Dice, request: Request) -> dict[str, Any]:
-        read = [(service.library.find(column.model), column.prompt) for column in body.columns]
-        prompts = [(served, _read(served, prompt)) for served, prompt in read]
-        sampling = Sampling(**body.filters)  # type: ignore[arg-type]
+        asked = [(service.library.find(column.model), column.prompt) for column in body.columns]
+        sampling = Sampling(**body.filters)
         columns = []
-        for served, prompt in prompts:  # one task each, so that others have their turn in between
+        for served, prompt in asked:  # one task each, so that others have their turn in between
             task = partial(rolled, served, prompt, sampling, body.roll, body.faces)
             try:
                 columns.append(await service.engine.run(task))
@@ -62,15 +60,16 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return {"seed": seed, "rolls": dice_of(seed, 0).random(count).tolist()}
 
 
-def _read(served: Served, prompt: str | list[int]) -> Prompt:
+def read(served: Served, prompt: str | list[int]) -> Prompt:
     """Of a text too long for a model, its latest tokens; a column of ids that grows forgets as a sample does."""
     if isinstance(prompt, str):
         return read_prompt(served.model, served.tokenizer, prompt, truncate=True)
     return read_ids(served, prompt, may_be_long=True)
 
 
-def rolled(served: Served, prompt: Prompt, sampling: Sampling, roll: float, most: int) -> dict[str, Any]:
+def rolled(served: Served, asked: str | list[int], sampling: Sampling, roll: float, most: int) -> dict[str, Any]:
     """The die of what comes next, and what the number draws from it."""
+    prompt = read(served, asked)
     ids, tokenizer = prompt.ids, served.tokenizer
     remembered = ids[len(ids) - remembers(len(ids), served.context_length) :]
     logits = Decoder(served.model, remembered, allowed=prompt.allowed).logits[0]
@@ -119,5 +118,5 @@ def remembers(length: int, context_length: int | None) -> int:
     """How many of the latest tokens a sample of this length has in its state; a full one begins anew with half."""
     if context_length is None or length <= context_length:
         return length
-    half = max(1, context_length // 2)
+    half = half_of(context_length)
     return half + (length - context_length - 1) % (context_length - half + 1)

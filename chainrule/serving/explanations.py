@@ -1,7 +1,6 @@
 """/explain: why a model expects what it does, in the terms of its kind, small enough for a page."""
 
 from dataclasses import replace
-from math import isfinite
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,11 +8,12 @@ from fastapi import FastAPI, Request
 from pydantic import Field
 
 from chainrule.explain.explanation import FACES, MOST_READ, explain, explain_prompt
+from chainrule.finite import without_infinities
 from chainrule.generation.settings import Sampling
 from chainrule.serving.ask import read_ids
-from chainrule.serving.dice import MOST_FACES, Ids
+from chainrule.serving.dice import MOST_FACES
 from chainrule.serving.library import Served
-from chainrule.serving.schema import Filters, Id, ModelName, Text, post
+from chainrule.serving.schema import Filters, Id, Looked, ModelName, post
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
 
@@ -22,7 +22,7 @@ SHOWN_TOKENS, SHOWN_UNITS = 64, 64
 
 class Explain(Filters):
     model: ModelName = None
-    prompt: Text | Ids = Field("", description="Text, read after an <eos>, or ids, read as they are.")
+    prompt: Looked = Field("", description="Text, read after an <eos>, or ids, read as they are.")
     token: Annotated[str, Field(max_length=1000)] | Id | None = Field(None, description="The likeliest if left out.")
     faces: Annotated[int, Field(ge=1, le=MOST_FACES)] = FACES
 
@@ -39,7 +39,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
 def explained(served: Served, body: Explain) -> dict[str, Any]:
     """What `chainrule explain --json` tells; of attention and states the latest tokens and the first units."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
-    sampling = Sampling(**body.filters)  # type: ignore[arg-type]
+    sampling = Sampling(**body.filters)
     shards = run.shards() if (run.path / "tokens").is_dir() else None
     if isinstance(body.prompt, str):
         found = explain(model, tokenizer, body.prompt, body.token, sampling, shards, body.faces)
@@ -49,7 +49,7 @@ def explained(served: Served, body: Explain) -> dict[str, Any]:
         prompt = replace(prompt, ids=prompt.ids[-most:])
         found = explain_prompt(model, tokenizer, prompt, body.token, sampling, shards, body.faces)
     inside = found.inside
-    told: dict[str, Any] = _finite(replace(found, inside=_smaller(inside)).to_json())
+    told: dict[str, Any] = without_infinities(replace(found, inside=_smaller(inside)).to_json())
     return told | {"kind": inside.kind if inside is not None else None}
 
 
@@ -67,12 +67,3 @@ def _smaller(inside: Any) -> Any:
 def _cut(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Each (time, width)."""
     return {name: each[-SHOWN_TOKENS:, :SHOWN_UNITS].round(4) for name, each in values.items()}
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: what is not finite becomes null."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not isfinite(value) else value

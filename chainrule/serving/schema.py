@@ -13,6 +13,7 @@ from chainrule.serving.problems import Problem
 
 MOST_TOKENS = 16384  # of one sample
 MOST_CHARACTERS = 100_000  # of one text, and ids of one prompt: while it is cut into tokens, nothing else goes on
+MOST_SHOWN = 20_000  # characters of a text, and ids, that is looked into rather than continued
 MOST_MISTAKES = 100  # that are looked at one by one
 B = TypeVar("B", bound="Body")
 
@@ -28,7 +29,10 @@ Fraction = Annotated[Number, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Ids = Annotated[list[Id], Field(max_length=MOST_CHARACTERS, fail_fast=True)]
+SomeIds = Annotated[Ids, Field(min_length=1)]  # the end token begins a text, so there is always one
 Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+ShownText = Annotated[str, Field(max_length=MOST_SHOWN)]
+Looked = ShownText | Annotated[SomeIds, Field(max_length=MOST_SHOWN)]  # a prompt that is looked into
 ModelName = Annotated[str | None, Field(max_length=4096, description="One of /v1/models; the first if left out.")]
 
 

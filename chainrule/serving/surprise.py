@@ -14,19 +14,21 @@ from pydantic import Field
 
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models.base import LanguageModel
-from chainrule.serving.schema import Body, post
+from chainrule.serving.schema import Body, ShownText, post
 from chainrule.serving.service import Service
 from chainrule.text.base import Tokenizer
 
-MOST_CHARACTERS = 20_000
 MOST_MODELS = 64
 PLACES = 10  # of the largest disagreement
 
 
 class Comparing(Body):
-    text: Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS)]
+    text: Annotated[ShownText, Field(min_length=1)]
     models: (
-        Annotated[list[Annotated[str, Field(max_length=4096)]], Field(min_length=1, max_length=MOST_MODELS)] | None
+        Annotated[
+            list[Annotated[str, Field(max_length=4096)]], Field(min_length=1, max_length=MOST_MODELS, fail_fast=True)
+        ]
+        | None
     ) = Field(None, description="Of /v1/models; all of them if left out.")
 
 

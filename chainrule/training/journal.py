@@ -8,10 +8,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
+from chainrule.finite import without_infinities
 from chainrule.training.watch import Record, Watcher
 
 LAST = "trained"  # the event that every run ends with; it is written with the run, of counting models too
@@ -65,7 +66,7 @@ class Journal(Watcher):
         if self._file is None:
             _cut_torn_end(self.path)
             self._file = open(self.path, "ab")  # noqa: SIM115 (closed by close)
-        self._file.write(_without_infinities({"event": event, **record}).encode() + b"\n")
+        self._file.write(json.dumps(without_infinities({"event": event, **record}), allow_nan=False).encode() + b"\n")
         self._file.flush()
 
 
@@ -100,9 +101,3 @@ def _cut_torn_end(path: Path) -> None:
     with open(path, "rb+") as file:
         data = file.read()
         file.truncate(data.rfind(b"\n") + 1)
-
-
-def _without_infinities(record: Record) -> str:
-    """As JSON, which has neither NaN nor infinities: null in their place."""
-    plain: Any = json.loads(json.dumps(record), parse_constant=lambda name: None)
-    return json.dumps(plain, allow_nan=False)
