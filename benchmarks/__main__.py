@@ -4,7 +4,7 @@ import argparse
 
 from benchmarks import report
 
-PARTS = ("counting", "neural", "tape", "explaining", "serving")
+PARTS = ("counting", "neural", "tape", "explaining", "serving", "generation")
 
 
 def main() -> None:
@@ -36,6 +36,10 @@ def main() -> None:
         from benchmarks import serving
 
         serving.main(["--trial"] if arguments.quick else [])
+    if not arguments.parts or "generation" in arguments.parts:
+        from benchmarks import generation
+
+        generation.main(["--trial"] if arguments.quick else [])
     print(report.BENCHMARKS.path)
 
 

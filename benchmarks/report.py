@@ -78,6 +78,7 @@ BENCHMARKS = Document(
         "tape",
         "explaining",
         "serving",
+        "generation",
         "estimation",
         "scoring",
         "sampling",

@@ -50,6 +50,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compile(function, {"nogil": True, "error_model": "numpy", "inline": "always"})
 
 
+def kernel_of_sums(function: Callable[..., Any]) -> Any:
+    """A kernel whose sums may be taken in any order, so that they are vectorised."""
+    return _compile(function, {"nogil": True, "error_model": "numpy", "fastmath": {"reassoc", "contract", "nsz"}})
+
+
 def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
         compiled = numba.njit(cache=True, **options)(function)

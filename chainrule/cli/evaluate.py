@@ -26,6 +26,7 @@ def command(
     ] = None,
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
+    quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure a run on a text: perplexity, bits per byte, the hardest passages."""
@@ -39,6 +40,8 @@ def command(
     if not 0 <= worst <= MOST_PASSAGES:
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     loaded = Run(run)
+    if quantize:
+        options.quantize(loaded, quantize)
     unit = unit or loaded.config["data"].get("unit", "auto")
     corpus = Corpus(inputs, Reading(unit, field, encoding)) if inputs else _kept_aside(loaded)
     scores = _score(loaded, corpus)

@@ -28,6 +28,14 @@ def command(
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Read only the end of a prompt that is too long.")
     ] = False,
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            metavar="lookup|RUN",
+            help="Guess ahead, from the text itself or by a smaller run, and verify: the same text, sooner.",
+        ),
+    ] = None,
+    quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
     """Sample text from a run, token by token."""
@@ -39,15 +47,18 @@ def command(
     from chainrule.runs.folder import Run
 
     loaded = Run(run)
+    if quantize:
+        options.quantize(loaded, quantize)
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if beam:
         if (
-            stop
+            draft
+            or stop
             or seed is not None
             or (temperature, top_k, top_p, min_p, repetition_penalty) != (1.0, 0, 1.0, 0.0, 1.0)
         ):
             raise UserError(
-                "a beam search draws nothing: leave out --beam, or --stop, --seed and the sampling settings"
+                "a beam search draws nothing: leave out --beam, or --stop, --seed, --draft and the sampling settings"
             )
         _search(loaded, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate), as_json)
         return
@@ -64,31 +75,48 @@ def command(
         alternatives=logprobs,
         truncate=truncate,
     ).seeded()
+    guesses = _draft(loaded, draft) if draft else None
     if as_json or samples > 1:
-        _sample_whole(loaded, prompt, sampling, as_json)
+        _sample_whole(loaded, prompt, sampling, guesses, as_json)
     else:
-        _sample_live(loaded, prompt, sampling)
+        _sample_live(loaded, prompt, sampling, guesses)
 
 
-def _sample_live(run: Any, prompt: str, sampling: Any) -> None:
+def _draft(run: Any, name: str) -> Any:
+    from chainrule.errors import UserError
+    from chainrule.generation.drafts import Greedy, Lookup
+    from chainrule.runs.folder import Run
+
+    if name == "lookup":
+        return Lookup()
+    other = Run(name)
+    if other.tokenizer.fingerprint != run.tokenizer.fingerprint:
+        raise UserError(
+            f"'{name}' cuts text into other tokens than '{run.path}', so it cannot guess for it; "
+            f"train it with --tokenizer {run.path}"
+        )
+    return Greedy(other.model)
+
+
+def _sample_live(run: Any, prompt: str, sampling: Any, draft: Any) -> None:
     from chainrule.cli.output import show_text
     from chainrule.generation import stream
 
-    tokens = stream(run.model, run.tokenizer, prompt, sampling)
+    tokens = stream(run.model, run.tokenizer, prompt, sampling, draft=draft)
     show_text(prompt)
     for token in tokens:
         show_text(token.text)
     print()
 
 
-def _sample_whole(run: Any, prompt: str, sampling: Any, as_json: bool) -> None:
+def _sample_whole(run: Any, prompt: str, sampling: Any, draft: Any, as_json: bool) -> None:
     from chainrule.generation import sample, stream
 
     if not as_json:
-        _print_texts(sample(run.model, run.tokenizer, prompt, sampling), prompt)
+        _print_texts(sample(run.model, run.tokenizer, prompt, sampling, draft=draft), prompt)
         return
     rows: dict[int, list[Any]] = {}
-    for token in stream(run.model, run.tokenizer, prompt, sampling):
+    for token in stream(run.model, run.tokenizer, prompt, sampling, draft=draft):
         rows.setdefault(token.sample, []).append(token)
     samples = [
         {

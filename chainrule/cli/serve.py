@@ -23,10 +23,12 @@ def command(
         list[str] | None, typer.Option(metavar="NAME", help="A further name that the server is reached by.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, max=4096, help="Samples of one model that decode together.")] = 64,
+    quantize: options.Quantize = None,
     waiting: Annotated[int, typer.Option(min=1, max=100_000, help="Samples that may wait; more get 429.")] = 256,
 ) -> None:
     """Serve runs: OpenAI's API for programs, a page for people."""
     options.let_threads_sleep()
+    from chainrule.models.base import learns
     from chainrule.serving.app import make_app
     from chainrule.serving.engine import Engine, Limits
     from chainrule.serving.guard import LOOPBACK, Door
@@ -38,6 +40,9 @@ def command(
     found, comparisons = sort_out(runs)
     library = Library(found)
     library.load()
+    for served in library if quantize else ():
+        if learns(served.model):
+            options.quantize(served.run, quantize)
     engine = Engine(Limits(rows=rows, waiting=waiting))
     door = Door(host, tuple(name.lower() for name in allow_host or ()), key)
     app = make_app(Service(library, engine, comparisons=comparisons), door)

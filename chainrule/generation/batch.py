@@ -122,7 +122,7 @@ class Batch:
         for places in self._alike():
             ours = logits if len(places) == len(logits) else logits[places]
             rows = [self.rows[place] for place in places]
-            for place, token in zip(places, _draw(ours, rows), strict=True):
+            for place, token in zip(places, draw_tokens(ours, rows), strict=True):
                 found[place] = (self.rows[place], token)
         for place in range(len(self.rows) - 1, -1, -1):
             if self.rows[place].finish_reason is not None:
@@ -180,7 +180,7 @@ class Batch:
         return list(groups.values())
 
 
-def _draw(logits: np.ndarray, rows: list[Row]) -> list[Token]:
+def draw_tokens(logits: np.ndarray, rows: list[Row]) -> list[Token]:
     """A token for each row of a group that is filtered alike."""
     settings = rows[0].sampling
     is_penalized = settings.repetition_penalty != 1

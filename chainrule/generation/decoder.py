@@ -1,5 +1,6 @@
 """A batch of texts that grow one token at a time, and the model state that has read them."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,7 @@ class Decoder:
         self._tokens = ids[None].copy()  # doubles when it is full, so only the first `length` columns count
         self.length = len(ids)
         self.state: State = None
+        self._tried: State = None
         self.logits = np.empty(0)
         self._allowed, self._heed = allowed, heed
         self._unread = self._begin(len(ids), heed)
@@ -75,11 +77,33 @@ class Decoder:
             self._tokens = np.concatenate([self._tokens, np.zeros_like(self._tokens)], axis=1)
         self._tokens[:, self.length] = ids
         self.length += 1
-        if self.context_length is not None and self._read_count >= self.context_length:
+        if self.room:
+            self._read(ids[:, None])
+        else:
+            assert self.context_length is not None
             for piece in self._begin(half_of(self.context_length)):
                 self._read(piece)
+
+    @property
+    def room(self) -> int:
+        """How many more tokens the context holds before it has to begin anew."""
+        return sys.maxsize if self.context_length is None else self.context_length - self._read_count
+
+    def try_out(self, ids: np.ndarray) -> np.ndarray:
+        """Logits (tokens, vocabulary) after each of some more tokens of the one row. None counts as read yet."""
+        assert 0 < len(ids) <= self.room
+        logits, self._tried = step(self.model, ids[None], self.state)
+        return to_numpy(logits[0])
+
+    def keep(self, ids: np.ndarray, count: int) -> None:
+        """Count the first so many of the tokens that were tried out as read."""
+        if count == len(ids):
+            self.state = self._tried
+        elif hasattr(self.model, "rewind"):
+            self.state = self.model.rewind(self._tried, self.state, ids[None, :count])
         else:
-            self._read(ids[:, None])
+            _, self.state = step(self.model, ids[None, :count], self.state)
+        self._read_count += count
 
     def _begin(self, count: int, heed: Heed | None = None) -> list[np.ndarray]:
         """A fresh state, and the pieces of the last `count` tokens that it has to read."""
@@ -92,7 +116,7 @@ class Decoder:
         return [last[:, start : start + at_once] for start in range(0, last.shape[1], at_once)]
 
     def _read(self, ids: np.ndarray, heed: Heed | None = None) -> None:
-        logits, self.state = step(self.model, ids, self.state)
+        logits, self.state = step(self.model, ids, self.state, to_last=heed is None)
         self._read_count += ids.shape[1]
         if heed:
             heed(to_numpy(logits[0]))

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.linear import Linear
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
 
@@ -41,8 +42,8 @@ class Attention(nn.Module):
         in_bias, out_bias = bias if isinstance(bias, tuple) else (bias, bias)
         self.num_heads, self.num_key_value_heads, self.head_width = num_heads, num_key_value_heads, head_width
         self.dropout = dropout
-        self.query_key_value = nn.Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, in_bias)
-        self.output = nn.Linear(num_heads * head_width, width, out_bias)
+        self.query_key_value = Linear(width, (num_heads + 2 * num_key_value_heads) * head_width, in_bias)
+        self.output = Linear(num_heads * head_width, width, out_bias)
         if is_normalised:
             self.query_norm, self.key_norm = (RMSNorm(head_width, norm_epsilon) for _ in range(2))
         self.is_normalised = is_normalised

@@ -67,6 +67,19 @@ class KeyValues:
         keys[self._new], values[self._new] = key, value
         return keys, values
 
+    def shorten(self, count: int) -> "KeyValues":
+        """Without the last so many tokens of every row, in the same buffers."""
+        return KeyValues(self._buffers, self.lengths - count, self._limit)
+
+    @property
+    def memory(self) -> tuple[list[int], tuple[int, ...]]:
+        """The addresses of keys of each layer, then of values, and their shape with all room there is.
+
+        For kernels that write there by themselves.
+        """
+        tensors = self._tensors
+        return [each.data_ptr() for each in tensors], tuple(tensors[0].shape)
+
     def __getitem__(self, rows: Any) -> "KeyValues":
         """A batch made of these rows, in buffers of its own."""
         tensors = [each[:, :, : self.longest][rows] for each in self._tensors]

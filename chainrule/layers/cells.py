@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.linear import linear
 from chainrule.layers.recurrence import ElmanSteps, GRUSteps, UGRNNSteps
 
 Parts = tuple[Tensor, ...]  # the state of one cell: h, or h and c; (batch, width) each
@@ -55,7 +56,7 @@ class Cell(nn.Module):
 
     def project(self, inputs: Tensor) -> Tensor:
         """What the inputs add to the gates of all steps, W_x x + b: (time, batch, gates * width)."""
-        return F.linear(inputs, self.input_weight, self.bias)
+        return linear(inputs, self.input_weight, self.bias)
 
     def second_bias(self) -> Tensor:
         """torch has a bias beside W_h too; where a cell needs none it is 0."""

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.linear import Linear
+
 
 def _relu_squared(x: Tensor) -> Tensor:
     return F.relu(x).square()
@@ -33,8 +35,8 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, hidden_width: int, activation: str, bias: bool = True):
         super().__init__()
         inner = 2 * hidden_width if activation == "swiglu" else hidden_width  # the gate and the value in one matrix
-        self.input = nn.Linear(width, inner, bias)
-        self.output = nn.Linear(hidden_width, width, bias)
+        self.input = Linear(width, inner, bias)
+        self.output = Linear(hidden_width, width, bias)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from chainrule.arrays import load_arrays, save_arrays
 from chainrule.config import from_json
 from chainrule.errors import UserError
+from chainrule.layers.int8 import round_to_int8
+from chainrule.layers.linear import Linear
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models.base import (
     IGNORE,
@@ -60,9 +62,13 @@ class NeuralModel(nn.Module, LanguageModel):
         raise NotImplementedError
 
     def step(self, tokens: Array, state: State) -> tuple[Tensor, State]:
-        ids = self._check(tokens)
-        hidden, state = self.read(ids, state)
+        hidden, state = self.read(self._check(tokens), state)
         return self.output(hidden), state
+
+    def step_to_last(self, tokens: Array, state: State) -> tuple[Tensor, State]:
+        """The same with logits for the last token alone, (batch, 1, vocabulary): all that reading a prompt is for."""
+        hidden, state = self.read(self._check(tokens), state)
+        return self.output(hidden[:, -1:]), state
 
     def loss(self, batch: Batch) -> Loss:
         return self.advance(batch, None)[0]
@@ -94,10 +100,16 @@ class NeuralModel(nn.Module, LanguageModel):
             total = F.cross_entropy(self.output(hidden), targets, reduction="sum")
         return Loss(total, len(targets)), state
 
+    def round_to_int8(self) -> None:
+        """Every matrix that is multiplied becomes what eight bits can hold, and is read as that where it is faster."""
+        matrices = [module.weight for module in self.modules() if isinstance(module, Linear)]
+        output = self.output_layer()
+        for weight in {id(each): each for each in [*matrices, *(output or ())[:1]]}.values():
+            round_to_int8(weight)
+
     def _check(self, tokens: Array) -> Tensor:
         ids = torch.as_tensor(np.asarray(tokens, np.int64) if isinstance(tokens, np.ndarray) else tokens).long()
-        if ids.numel():
-            check_ids(np.array([int(bound) for bound in ids.aminmax()]), self.vocabulary_size)
+        check_ids(ids.numpy(force=True), self.vocabulary_size)
         return ids.to(self.device)
 
     @property

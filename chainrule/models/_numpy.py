@@ -11,15 +11,19 @@ import numpy as np
 from chainrule.models.base import State, Steps
 
 
-def step(model: Steps, ids: np.ndarray, state: State) -> tuple[Any, State]:
-    """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph."""
+def step(model: Steps, ids: np.ndarray, state: State, to_last: bool = False) -> tuple[Any, State]:
+    """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph.
+
+    `to_last`: the last of the logits are enough, where that saves something.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
         return model.step(ids, state)
     device = next((parameter.device for parameter in model.parameters()), None)
     with torch.no_grad():
         tokens = torch.as_tensor(ids, device=device)
-        result: tuple[Any, State] = model.step(tokens, state)
+        read = getattr(model, "step_to_last", model.step) if to_last else model.step
+        result: tuple[Any, State] = read(tokens, state)
     return result
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.cells import Cell
+from chainrule.layers.linear import linear
 from chainrule.layers.recurrent import Recurrent, State
 from chainrule.models._neural import NeuralModel
 
@@ -102,4 +102,4 @@ class RecurrentModel(NeuralModel):
         return self.embedding.weight if self.unembedding is None else self.unembedding, self.output_bias
 
     def output(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, *self.output_layer())
+        return linear(hidden, *self.output_layer())

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from chainrule.checks import require_choice, require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.cache import KeyValues
+from chainrule.layers.linear import Linear
 from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
@@ -77,13 +78,13 @@ class Model(NeuralModel):
         if config.positions == "learned":
             self.positions = LearnedPositions(config.context_length, width)
         if config.weights == "softmax":
-            self.query_key_value = nn.Linear(width, 3 * width, bias=False)
-        self.hidden = nn.Linear(width, hidden_width)  # W' and b'
+            self.query_key_value = Linear(width, 3 * width, bias=False)
+        self.hidden = Linear(width, hidden_width)  # W' and b'
         if config.is_block:
-            self.back = nn.Linear(hidden_width, width)  # W'' and b''
-            self.unembedding = nn.Linear(width, vocabulary_size, bias=False)  # Wᵛ
+            self.back = Linear(hidden_width, width)  # W'' and b''
+            self.unembedding = Linear(width, vocabulary_size, bias=False)  # Wᵛ
         else:
-            self.unembedding = nn.Linear(hidden_width, vocabulary_size)  # W'' and b''
+            self.unembedding = Linear(hidden_width, vocabulary_size)  # W'' and b''
         if config.has_layer_norm:
             self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(config.dropout)

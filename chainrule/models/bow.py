@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.checks import require_fractions, require_sizes
+from chainrule.layers.linear import Linear
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import State
 
@@ -43,8 +44,8 @@ class Model(NeuralModel):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
         self.embedding = nn.Embedding(vocabulary_size, config.width)  # φ
-        self.hidden = nn.Linear(config.width, config.hidden_width)  # W' and b'
-        self.unembedding = nn.Linear(config.hidden_width, vocabulary_size)  # W'' and b''
+        self.hidden = Linear(config.width, config.hidden_width)  # W' and b'
+        self.unembedding = Linear(config.hidden_width, vocabulary_size)  # W'' and b''
         self.dropout = nn.Dropout(config.dropout)
 
     def start(self, batch_size: int, condition: Any = None) -> State:

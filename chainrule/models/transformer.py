@@ -17,14 +17,16 @@ from chainrule.errors import UserError
 from chainrule.layers import positions
 from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.block import Block
+from chainrule.layers.block_step import BlockSteps, is_for_kernels
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
+from chainrule.layers.linear import Linear, linear
 from chainrule.layers.norm import RMSNorm
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
-from chainrule.models.base import State
+from chainrule.models.base import Array, State
 
 CHOICES = {
     "norm": ("layer", "rms"),
@@ -174,9 +176,10 @@ class Model(NeuralModel):
         self.blocks = nn.ModuleList(self._block(config) for _ in range(config.num_layers))
         self.norm = self._norm() if config.norm_placement == "pre" else nn.Identity()
         if not config.tied:
-            self.unembedding = nn.Linear(config.width, vocabulary_size, bias=False)
+            self.unembedding = Linear(config.width, vocabulary_size, bias=False)
         if config.output_bias:
             self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self._steps: BlockSteps | None = None
         self._initialise()
 
     def _norm(self) -> nn.Module:
@@ -244,10 +247,26 @@ class Model(NeuralModel):
         x, recent = self._embed(tokens, first, state)
         places = self._positions(first, time)
         cache = before.extend(time) if before else None
+        after = None if state is None else {"cache": cache} | ({"recent": recent} if recent is not None else {})
+        if cache and self.config.positions not in positions.BY_DISTANCE and is_for_kernels(x, self.blocks):
+            return self._block_steps().read(x, places.rotation, cache), after
         for index, block in enumerate(self.blocks):
             x = block(x, places, partial(cache.write, index) if cache else None)
-        after = None if state is None else {"cache": cache} | ({"recent": recent} if recent is not None else {})
         return self.norm(x), after
+
+    def rewind(self, state: State, before: State, tokens: Array) -> State:
+        """The state after these tokens, (batch, time), where `state` has read them and more since `before`."""
+        more = state["cache"].longest - before["cache"].longest - tokens.shape[1]
+        rewound: State = {"cache": state["cache"].shorten(more)}
+        if self.config.ngram_order:
+            read = torch.cat([before["recent"], torch.as_tensor(tokens, device=self.device)], 1)
+            rewound["recent"] = read[:, -before["recent"].shape[1] :]
+        return rewound
+
+    def _block_steps(self) -> BlockSteps:
+        if self._steps is None or not self._steps.is_current:
+            self._steps = BlockSteps(self.blocks, self.norm)
+        return self._steps
 
     def _embed(self, tokens: Tensor, first: positions.First, state: State | None) -> tuple[Tensor, Tensor | None]:
         config = self.config
@@ -286,7 +305,7 @@ class Model(NeuralModel):
         return weight, self.output_bias if self.config.output_bias else None
 
     def output(self, hidden: Tensor) -> Tensor:
-        logits = F.linear(hidden, *self._output_layer())
+        logits = linear(hidden, *self._output_layer())
         cap = self.config.logit_cap
         return cap * torch.tanh(logits / cap) if cap else logits
 

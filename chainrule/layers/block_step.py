@@ -1,0 +1,326 @@
+"""All blocks of a Transformer for a few new tokens after what a cache holds, in one compiled call.
+
+The same as Block.forward, which calls some sixty operations for each: with one token, calling costs more than they do.
+Several threads share every product and every head of attention, and meet after each; what is small, all of them do.
+"""
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from torch import Tensor, nn
+
+from chainrule.atomic import BARRIER, BETWEEN, claim, pointer_to, wait_for_all
+from chainrule.kernels import inlined, kernel, kernel_of_sums
+from chainrule.layers.block import Block
+from chainrule.layers.cache import KeyValues
+from chainrule.layers.crew import CREW
+from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
+from chainrule.layers.matvec import FEW, PIECE, multiply_part, share
+from chainrule.layers.norm import RMSNorm
+
+ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
+RELU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(5)
+NO_TURN = np.zeros((0, 0), np.float32)
+SHARED = 5  # times that the work on a block is shared: both products of attention, its heads, both of the feed-forward
+
+# Where the kernel finds what of a block: columns of a table of addresses.
+QUERY_KEY_VALUE, ATTENTION_OUTPUT, INPUT, OUTPUT = 0, 3, 6, 9  # each: weights, scales, bias
+ATTENTION_NORM, FEEDFORWARD_NORM, QUERY_NORM, KEY_NORM = 12, 14, 16, 17  # the first two: gain, shift
+KEYS, VALUES = 18, 19
+COLUMNS = 20
+
+
+class BlockSteps:
+    """What the kernel must know of some blocks that are alike; it reads the memory that their parameters have."""
+
+    def __init__(self, blocks: nn.ModuleList, norm: nn.Module):
+        """`norm` is of what the last block gives; an nn.Identity where there is none."""
+        self._ends = (blocks[0], blocks[-1])
+        self._places = list(map(_place, self._ends))
+        self._arrays = [_arrays(block) for block in blocks]  # kept, so that the addresses stay good
+        addresses = [[_address(each) for each in arrays] for arrays in self._arrays]
+        self._table = np.array(addresses, np.int64)
+        self._example = self._arrays[0][0][:0, 0]  # tells float32 from int8
+        self._last = [as_array(getattr(norm, "weight", None)), as_array(getattr(norm, "bias", None))]
+        self._last_norm = np.array([_address(each) for each in self._last], np.int64)
+        block: Block = blocks[0]  # type: ignore[assignment]
+        attention, first = block.attention, block.attention_norm
+        is_rms = isinstance(first, RMSNorm)
+        self._epsilon = np.float32(first.epsilon if is_rms else first.eps)  # type: ignore[arg-type]
+        self._hidden = block.feedforward.input.out_features, block.feedforward.output.in_features
+        self._layout = (
+            attention.num_heads,
+            self._hidden[1],
+            ACTIVATIONS.index(block.feedforward.activation),
+            is_rms,
+            block.is_pre,
+            block.is_parallel,
+        )
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the parameters are still where they were; nobody moves those of one block without the others."""
+        return self._places == list(map(_place, self._ends))
+
+    def read(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, cache: KeyValues) -> Tensor:
+        """x (batch, time, width) through all blocks and the last norm.
+
+        Its keys and values go into the cache, which has been extended and has room for them.
+        """
+        batch, time, width = x.shape
+        count = batch * time
+        turn = (NO_TURN, NO_TURN)
+        if rotation is not None:
+            turn = tuple(each.expand(batch, -1, -1).reshape(count, -1).numpy() for each in rotation)  # type: ignore[assignment]
+        rows = np.arange(batch).repeat(time)
+        places = (cache.lengths[:, None] - time + np.arange(time)).reshape(-1)
+        addresses, shape = cache.memory
+        self._table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
+        widest = max(*self._hidden, width, (self._layout[0] + 2 * shape[1]) * shape[3])
+        shared = np.empty((3, count, widest), np.float32)
+        counters = np.zeros((len(self._table) * SHARED + BARRIER) * BETWEEN, np.int64)
+        result = x.new_empty(count, width)
+        CREW.run(
+            (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *turn, rows, places,
+            self._table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
+        )  # fmt: skip
+        return result.view(batch, time, width)
+
+
+def is_for_kernels(x: Tensor, blocks: nn.ModuleList) -> bool:
+    """Whether `BlockSteps` may read this: x (batch, time, width)."""
+    weight = blocks[0].attention.output.weight  # type: ignore[union-attr]
+    return len(x) * x.shape[1] <= FEW and not blocks.training and are_for_kernels(x, weight)  # type: ignore[arg-type]
+
+
+def _place(block: Any) -> tuple[int, int]:
+    weight = block.attention.output.weight
+    return weight.data_ptr(), id(getattr(weight, "int8", None))
+
+
+def _arrays(block: Block) -> list[np.ndarray]:
+    """In the order of the table's columns."""
+    attention, feedforward = block.attention, block.feedforward
+    found = []
+    for product in (attention.query_key_value, attention.output, feedforward.input, feedforward.output):
+        found += [*as_arrays(product.weight), as_array(product.bias)]
+    for norm in (block.attention_norm, block.feedforward_norm):
+        found += [as_array(norm.weight), as_array(getattr(norm, "bias", None))]  # type: ignore[arg-type]
+    heads = (attention.query_norm, attention.key_norm) if attention.is_normalised else ()
+    return found + [as_array(norm.weight) for norm in heads] + [NOTHING] * (2 - len(heads)) + [NOTHING, NOTHING]
+
+
+def _address(array: np.ndarray) -> int:
+    return array.ctypes.data if array.size else 0
+
+
+@inlined
+def _vector(address: int, size: int) -> Any:
+    """What is there; nothing where nothing is."""
+    return numba.carray(pointer_to(address, NOTHING), (size if address else 0,))
+
+
+@kernel
+def _share_product(block: Any, column: int, example: Any, x: Any, results: Any, counters: Any, which: int) -> None:
+    """W x + b of the block's matrix in this column."""
+    outputs, width = results.shape[1], x.shape[1]
+    weight = numba.carray(pointer_to(block[column], example), (outputs, width))
+    share(weight, _vector(block[column + 1], outputs), x, _vector(block[column + 2], outputs), results, counters, which)
+
+
+@kernel
+def _read(
+    x: Any, result: Any, cosine: Any, sine: Any, rows: Any, places: Any, table: Any, last: Any, example: Any,
+    shape: Any, layout: Any, epsilon: Any, shared: Any, counters: Any, thread: int, threads: int,
+) -> None:  # fmt: skip
+    num_heads, inner, activation, is_rms, is_pre, is_parallel = layout
+    count, width = x.shape
+    joined_width = (num_heads + 2 * shape[1]) * shape[3]
+    joined = _some(shared[0], count, joined_width)
+    mixed = _some(shared[1], count, num_heads * shape[3])
+    hidden = _some(shared[0], count, inner)
+    attended = _some(shared[2], count, width)
+    fed = _some(shared[1], count, width)
+    x = x.copy()
+    normed = np.empty_like(x)
+    met = len(table) * SHARED
+    for layer in range(len(table)):
+        block, first = table[layer], layer * SHARED
+        if is_pre:
+            _normalise(x, block, ATTENTION_NORM, epsilon, is_rms, normed)
+        else:
+            normed[:] = x
+        _share_product(block, QUERY_KEY_VALUE, example, normed, joined, counters, first)
+        wait_for_all(counters, met, threads)
+        _share_heads(joined, cosine, sine, rows, places, block, shape, num_heads, epsilon, mixed, counters, first + 1)
+        wait_for_all(counters, met, threads)
+        _share_product(block, ATTENTION_OUTPUT, example, mixed, attended, counters, first + 2)
+        if is_parallel:
+            _normalise(x, block, FEEDFORWARD_NORM, epsilon, is_rms, normed)
+        wait_for_all(counters, met, threads)
+        _add(x, attended)
+        if is_pre and not is_parallel:
+            _normalise(x, block, FEEDFORWARD_NORM, epsilon, is_rms, normed)
+        elif not is_pre:
+            _normalise(x, block, ATTENTION_NORM, epsilon, is_rms, normed)
+            x[:] = normed
+        _share_input(block, example, normed, hidden, activation, counters, first + 3)
+        wait_for_all(counters, met, threads)
+        _share_product(block, OUTPUT, example, hidden, fed, counters, first + 4)
+        wait_for_all(counters, met, threads)
+        _add(x, fed)
+        if not is_pre:
+            _normalise(x, block, FEEDFORWARD_NORM, epsilon, is_rms, normed)
+            x[:] = normed
+    if last[0]:
+        _normalise(x, last, 0, epsilon, is_rms, normed)
+        x[:] = normed
+    if thread == 0:
+        result[:] = x
+    wait_for_all(counters, met, threads)
+
+
+@inlined
+def _some(memory: Any, count: int, width: int) -> Any:
+    return memory.reshape(-1)[: count * width].reshape(count, width)
+
+
+@kernel
+def _share_heads(
+    joined: Any, cosine: Any, sine: Any, rows: Any, places: Any, block: Any, shape: Any, num_heads: int, epsilon: Any,
+    mixed: Any, counters: Any, which: int,
+) -> None:  # fmt: skip
+    """Heads of keys and values, each with the queries that look at it: norm, turn, keep, attend."""
+    groups, head_width = shape[1], shape[3]
+    shared_by = num_heads // groups
+    keys = numba.carray(pointer_to(block[KEYS], NOTHING), shape)
+    values = numba.carray(pointer_to(block[VALUES], NOTHING), shape)
+    query_gain, key_gain = _vector(block[QUERY_NORM], head_width), _vector(block[KEY_NORM], head_width)
+    vectors = joined.reshape(len(joined), num_heads + 2 * groups, head_width)
+    results = mixed.reshape(len(joined), num_heads, head_width)
+    group = claim(counters, which, groups)
+    while group < groups:
+        for token in range(len(joined)):
+            for head in range(group * shared_by, (group + 1) * shared_by):
+                _prepare(vectors[token, head], query_gain, epsilon, cosine, sine, token)
+            key = vectors[token, num_heads + group]
+            _prepare(key, key_gain, epsilon, cosine, sine, token)
+            keys[rows[token], group, places[token]] = key
+            values[rows[token], group, places[token]] = vectors[token, num_heads + groups + group]
+        for token in range(len(joined)):
+            key, value = keys[rows[token], group], values[rows[token], group]
+            for head in range(group * shared_by, (group + 1) * shared_by):
+                _attend(vectors[token, head], key, value, places[token] + 1, results[token, head])
+        group = claim(counters, which, groups)
+
+
+@kernel_of_sums
+def _attend(query: Any, key: Any, value: Any, count: int, result: Any) -> None:
+    """softmax(q·k/√d) v over the first `count` keys: key and value (places, head_width)."""
+    width = len(query)
+    scale = np.float32(1 / math.sqrt(width))
+    weights = np.empty(count, np.float32)
+    top = np.float32(-np.inf)
+    for place in range(count):
+        score = np.float32(0)
+        for i in range(width):
+            score += query[i] * key[place, i]
+        weights[place] = score * scale
+        top = max(top, weights[place])
+    total = np.float32(0)
+    for place in range(count):
+        weights[place] = np.exp(weights[place] - top)
+        total += weights[place]
+    result[:] = 0
+    for place in range(count):
+        weight = weights[place] / total
+        for i in range(width):
+            result[i] += weight * value[place, i]
+
+
+@kernel
+def _share_input(block: Any, example: Any, x: Any, hidden: Any, activation: int, counters: Any, which: int) -> None:
+    """f(W₁ x), or silu(W₁ x) ⊙ W₃ x where both matrices are one, W₃ below W₁."""
+    count, width = x.shape
+    inner = hidden.shape[1]
+    outputs = 2 * inner if activation == SWIGLU else inner
+    weight = numba.carray(pointer_to(block[INPUT], example), (outputs, width))
+    scales, bias = _vector(block[INPUT + 1], outputs), _vector(block[INPUT + 2], outputs)
+    size = max(PIECE // width, 4)
+    pieces = (inner + size - 1) // size
+    gates, others = np.empty((count, size), np.float32), np.empty((count, size), np.float32)
+    piece = claim(counters, which, pieces)
+    while piece < pieces:
+        begin = piece * size
+        end = min(begin + size, inner)
+        multiply_part(weight[begin:end], scales[begin:end], x, bias[begin:end], gates, 0, end - begin)
+        if activation == SWIGLU:
+            low, high = inner + begin, inner + end
+            multiply_part(weight[low:high], scales[low:high], x, bias[low:high], others, 0, end - begin)
+        for token in range(count):
+            _activate(gates[token], others[token], activation, hidden[token, begin:end])
+        piece = claim(counters, which, pieces)
+
+
+@kernel_of_sums
+def _activate(x: Any, other: Any, activation: int, results: Any) -> None:
+    if activation == SWIGLU:
+        for i in range(len(results)):
+            results[i] = x[i] / (1 + np.exp(-x[i])) * other[i]
+    elif activation == GELU:
+        for i in range(len(results)):
+            results[i] = np.float32(0.5) * x[i] * (1 + math.erf(x[i] * np.float32(math.sqrt(0.5))))
+    elif activation == GELU_TANH:
+        for i in range(len(results)):
+            inner = np.float32(math.sqrt(2 / math.pi)) * (x[i] + np.float32(0.044715) * x[i] * x[i] * x[i])
+            results[i] = x[i] - x[i] / (1 + np.exp(2 * inner))
+    else:
+        for i in range(len(results)):
+            kept = max(x[i], np.float32(0))
+            results[i] = kept * kept if activation == RELU_SQUARED else kept
+
+
+@kernel_of_sums
+def _normalise(x: Any, block: Any, column: int, epsilon: Any, is_rms: bool, results: Any) -> None:
+    width = x.shape[1]
+    gain, shift = _vector(block[column], width), _vector(block[column + 1], width)
+    for row in range(len(x)):
+        mean = np.float32(0)
+        if not is_rms:
+            for i in range(width):
+                mean += x[row, i]
+            mean /= np.float32(width)
+        square = np.float32(0)
+        for i in range(width):
+            square += (x[row, i] - mean) * (x[row, i] - mean)
+        scale = np.float32(1) / np.sqrt(square / np.float32(width) + epsilon)
+        for i in range(width):
+            results[row, i] = (x[row, i] - mean) * scale * gain[i]
+        for i in range(len(shift)):
+            results[row, i] += shift[i]
+
+
+@kernel_of_sums
+def _prepare(x: Any, gain: Any, epsilon: Any, cosine: Any, sine: Any, token: int) -> None:
+    """A query or a key as attention compares it: normalised where there is a gain, turned where there are angles."""
+    if len(gain):
+        square = np.float32(0)
+        for i in range(len(x)):
+            square += x[i] * x[i]
+        scale = np.float32(1) / np.sqrt(square / np.float32(len(x)) + epsilon)
+        for i in range(len(x)):
+            x[i] *= scale * gain[i]
+    half = cosine.shape[1] // 2
+    for i in range(half):
+        low, high = x[i], x[half + i]
+        x[i] = low * cosine[token, i] - high * sine[token, i]
+        x[half + i] = high * cosine[token, half + i] + low * sine[token, half + i]
+
+
+@kernel
+def _add(x: Any, added: Any) -> None:
+    for row in range(len(x)):
+        for i in range(x.shape[1]):
+            x[row, i] += added[row, i]

@@ -1,0 +1,117 @@
+"""Threads that run one kernel together.
+
+Two are up to twice as fast as one, but only while nobody else wants the second core: if it is busy, the first waits for
+the second, again and again. So both ways are timed as they are used, and the faster one is kept to. The results are
+the same bits.
+"""
+
+import os
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from chainrule.kernels import CORES
+
+SAMPLES = 3  # of the latest durations, the shortest counts: whatever else happens only makes them longer
+TRIED_AGAIN = 32  # the slower way is used once in so many calls, in case it no longer is
+
+Kernel = Callable[..., Any]  # its last two arguments: the number of this thread, and of all
+
+
+class _Helper:
+    """A thread that sleeps until it is given something to do."""
+
+    def __init__(self) -> None:
+        self._wanted, self._idle = Lock(), Lock()
+        self._wanted.acquire()
+        self._job: tuple[Kernel, tuple[Any, ...]] | None = None
+        Thread(target=self._serve, daemon=True).start()
+
+    def begin(self, kernel: Kernel, arguments: tuple[Any, ...]) -> None:
+        self._idle.acquire()
+        self._job = (kernel, arguments)
+        self._wanted.release()
+
+    def _serve(self) -> None:
+        while True:
+            self._wanted.acquire()
+            assert self._job is not None
+            kernel, arguments = self._job
+            kernel(*arguments)
+            self._job = None
+            self._idle.release()
+
+
+class _Pace:
+    """What was learned of one piece of work."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=SAMPLES))
+        self._calls = 0
+
+    def choose(self, most: int) -> int:
+        fewest = min((most, 1), key=lambda threads: len(self._seconds[threads]))
+        if len(self._seconds[fewest]) < SAMPLES:
+            return fewest
+        self._calls += 1
+        faster, slower = sorted((most, 1), key=lambda threads: min(self._seconds[threads]))
+        return slower if self._calls % TRIED_AGAIN == 0 else faster
+
+    def note(self, threads: int, seconds: float) -> None:
+        self._seconds[threads].append(seconds)
+
+
+class Crew:
+    def __init__(self) -> None:
+        self._helpers: list[_Helper] = []
+        self._most = CORES
+        self._one_at_a_time = Lock()
+        self._paces: dict[Hashable, _Pace] = defaultdict(_Pace)
+
+    def run(self, work: Hashable, kernel: Kernel, *arguments: Any) -> None:
+        """kernel(*arguments, thread, threads) on as many threads as torch may use, or on this one alone.
+
+        With more than one, the kernel must end with `wait_for_all`. `work` tells this piece of work from others.
+        """
+        most = min(torch.get_num_threads(), self._most)
+        if most == 1:
+            kernel(*arguments, 0, 1)
+            return
+        with self._one_at_a_time:
+            pace = self._paces[work, most]
+            threads = pace.choose(most)
+            began = perf_counter()
+            while len(self._helpers) < threads - 1:
+                self._helpers.append(_Helper())
+            self._run(kernel, arguments, threads)
+            pace.note(threads, perf_counter() - began)
+
+    def _run(self, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
+        """Once one has begun, all must, or it waits for them for ever: so an interrupt comes after."""
+        waiting = list(range(threads))
+        try:
+            while waiting:
+                self._begin(waiting.pop(), kernel, arguments, threads)
+        except BaseException:
+            while waiting:
+                self._begin(waiting.pop(), kernel, arguments, threads)
+            raise
+
+    def _begin(self, number: int, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
+        if number:
+            self._helpers[number - 1].begin(kernel, (*arguments, number, threads))
+        else:
+            kernel(*arguments, 0, threads)
+
+    def stay_alone(self) -> None:
+        """In a forked process, where there are no helpers."""
+        self.__init__()  # type: ignore[misc]
+        self._most = 1
+
+
+CREW = Crew()
+os.register_at_fork(after_in_child=CREW.stay_alone)

@@ -1,0 +1,54 @@
+"""y = W x + b, fast for a few rows x too (matvec.py); a weight that has an `int8` is then read as that."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.atomic import BETWEEN
+from chainrule.layers.crew import CREW
+from chainrule.layers.int8 import Int8
+from chainrule.layers.matvec import COUNTERS, FEW, multiply
+
+LARGE = 1 << 20  # weights; fewer stay in a processor's cache, where torch is as fast
+NOTHING = np.zeros(0, np.float32)
+
+
+class Linear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """F.linear: x (..., width) -> (..., outputs)."""
+    width = x.shape[-1]
+    if x.numel() > FEW * width or weight.numel() < LARGE or not are_for_kernels(x, weight):
+        return F.linear(x, weight, bias)
+    y = x.new_empty(*x.shape[:-1], len(weight))
+    rows, results = x.reshape(-1, width).numpy(), y.view(-1, len(weight)).numpy()
+    counters = np.zeros(COUNTERS * BETWEEN, np.int64)
+    work = (weight.numel(), len(rows))
+    CREW.run(work, multiply, *as_arrays(weight), rows, as_array(bias), results, counters)
+    return y
+
+
+def are_for_kernels(x: Tensor, weight: Tensor) -> bool:
+    return (
+        not torch.is_grad_enabled()
+        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == weight.device.type == "cpu"
+        and weight.is_contiguous()
+        and not torch.compiler.is_compiling()
+    )
+
+
+def as_array(vector: Tensor | None) -> np.ndarray:
+    """The same memory; empty where there is none."""
+    found: np.ndarray = NOTHING if vector is None else vector.detach().numpy()
+    return found
+
+
+def as_arrays(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """What a product reads of it: the weights themselves, or their codes and scales."""
+    small: Int8 | None = getattr(weight, "int8", None)
+    return (weight.detach().numpy(), NOTHING) if small is None else (small.codes, small.scales)

@@ -1,0 +1,67 @@
+"""Products of a matrix with a few rows, at the speed of memory.
+
+With one row, a product reads every weight once and does next to nothing with it, so memory decides how fast it is.
+torch's product leaves half of that speed unused, and more with two to twelve rows; these kernels do not.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from chainrule.atomic import claim, wait_for_all
+from chainrule.kernels import kernel, kernel_of_sums
+
+FEW = 16  # rows; with more of them torch is as fast
+PIECE = 1 << 15  # about so many weights are taken on at a time by one of several threads
+COUNTERS = 3  # that `multiply` wants: one for pieces, two of a barrier
+
+
+@kernel
+def multiply(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters: Any, thread: int,
+             threads: int) -> None:  # fmt: skip
+    """results = rows Wᵀ + bias, by several threads: see `multiply_part`."""
+    share(weight, scales, rows, bias, results, counters, 0)
+    wait_for_all(counters, 1, threads)
+
+
+@kernel
+def share(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters: Any, which: int) -> None:
+    """One thread's share of a product: pieces of it, as long as there are any."""
+    outputs, width = weight.shape
+    size = max(PIECE // width, 4)
+    pieces = (outputs + size - 1) // size
+    piece = claim(counters, which, pieces)
+    while piece < pieces:
+        multiply_part(weight, scales, rows, bias, results, piece * size, min((piece + 1) * size, outputs))
+        piece = claim(counters, which, pieces)
+
+
+@kernel_of_sums
+def multiply_part(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, begin: int, end: int) -> None:
+    """Outputs from `begin` to `end`: weight (outputs, width), rows (count, width), results (count, outputs).
+
+    Where the weights are whole numbers, `scales` (outputs,) has what each of their rows is multiplied by; where not, it
+    is empty. So is a bias that there is none of. Four rows at a time share each weight that is read.
+    """
+    count, width = rows.shape
+    for i in range(begin, end):
+        scale = scales[i] if len(scales) else np.float32(1)
+        added = bias[i] if len(bias) else np.float32(0)
+        whole = count - count % 4
+        for row in range(0, whole, 4):
+            first = second = third = fourth = np.float32(0)
+            for j in range(width):
+                value = np.float32(weight[i, j])
+                first += value * rows[row, j]
+                second += value * rows[row + 1, j]
+                third += value * rows[row + 2, j]
+                fourth += value * rows[row + 3, j]
+            results[row, i] = first * scale + added
+            results[row + 1, i] = second * scale + added
+            results[row + 2, i] = third * scale + added
+            results[row + 3, i] = fourth * scale + added
+        for row in range(whole, count):
+            total = np.float32(0)
+            for j in range(width):
+                total += np.float32(weight[i, j]) * rows[row, j]
+            results[row, i] = total * scale + added
