@@ -1,7 +1,9 @@
 """What kernels on several threads need to work together, as compilers offer it and Numba does not by itself."""
 
+from collections.abc import Callable
 from typing import Any
 
+import numba
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -12,7 +14,12 @@ BETWEEN = 8  # whole numbers between two counters: each has a line of the cache 
 BARRIER = 2  # counters of a barrier
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    """What it returns is called in kernels with the arguments after the first."""
+    return intrinsic(function)
+
+
+@_intrinsic
 def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
     """array[index] += value in one go, whoever else does the same; what it was before."""
 
@@ -23,7 +30,7 @@ def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
     return types.int64(array, types.int64, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def read_now(typing: Any, array: Any, index: Any) -> Any:
     """array[index] as it is at this moment, and whatever was written before it."""
 
@@ -34,14 +41,20 @@ def read_now(typing: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def pointer_to(typing: Any, address: Any, example: Any) -> Any:
+@_intrinsic
+def _pointer(typing: Any, address: Any, example: Any) -> Any:
     """A number as an address of what `example` is an array of, for numba.carray."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
     return types.CPointer(example.dtype)(types.int64, example), generate
+
+
+@inlined
+def array_at(address: Any, example: Any, shape: Any) -> Any:
+    """What lies at an address, as an array of this shape and of what `example` is an array of."""
+    return numba.carray(_pointer(address, example), shape)  # type: ignore[attr-defined]
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -59,7 +72,7 @@ def claim(counters: Any, which: int, most: int) -> Any:
 def wait_for_all(counters: Any, which: int, threads: int) -> None:
     """Returns once `threads` have called it: they come to one counter, and the last one turns the other."""
     if threads > 1:
-        turn = read_now(counters, (which + 1) * BETWEEN)
+        turn: Any = read_now(counters, (which + 1) * BETWEEN)
         if add_to(counters, which * BETWEEN, 1) == threads - 1:
             add_to(counters, which * BETWEEN, -threads)
             add_to(counters, (which + 1) * BETWEEN, 1)

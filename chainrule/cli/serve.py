@@ -40,8 +40,8 @@ def command(
     found, comparisons = sort_out(runs)
     library = Library(found)
     library.load()
-    for served in library if quantize else ():
-        if learns(served.model):
+    for served in library:
+        if quantize and learns(served.model):
             options.quantize(served.run, quantize)
     engine = Engine(Limits(rows=rows, waiting=waiting))
     door = Door(host, tuple(name.lower() for name in allow_host or ()), key)

@@ -37,7 +37,8 @@ class Lookup:
         for length in range(min(LONGEST, len(history)), 1, -1):
             begin = self._ends.get(tuple(history[len(history) - length :]))
             if begin is not None:
-                return list(history[begin : begin + most])
+                period = len(history) - begin  # what goes beyond the end goes round
+                return [history[begin + place % period] for place in range(most)]
         return []
 
 

@@ -1,8 +1,8 @@
 """One sample with a draft beside it: the same tokens as without, in fewer steps of the model.
 
 What is drawn depends on the model's own logits and on the sample's random numbers alone. The draft only decides how
-many tokens a step reads: a guess counts if it is what was drawn. (With guesses that are certain of themselves, as many are
-accepted as by the rule of Leviathan et al. 2023, which keeps the distribution; this keeps every token.)
+many tokens a step reads: a guess counts if it is what was drawn. As many are accepted as by the rule of Leviathan et
+al. (2023) for such guesses, which keeps the distribution; this keeps every token.
 """
 
 from collections.abc import Iterator

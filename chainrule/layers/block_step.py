@@ -7,11 +7,10 @@ Several threads share every product and every head of attention, and meet after 
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from torch import Tensor, nn
 
-from chainrule.atomic import BARRIER, BETWEEN, claim, pointer_to, wait_for_all
+from chainrule.atomic import BARRIER, BETWEEN, array_at, claim, wait_for_all
 from chainrule.kernels import inlined, kernel, kernel_of_sums
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
@@ -39,7 +38,7 @@ class BlockSteps:
         """`norm` is of what the last block gives; an nn.Identity where there is none."""
         self._ends = (blocks[0], blocks[-1])
         self._places = list(map(_place, self._ends))
-        self._arrays = [_arrays(block) for block in blocks]  # kept, so that the addresses stay good
+        self._arrays = [_arrays(block) for block in blocks]  # type: ignore[arg-type]  # kept, so that the addresses stay good
         addresses = [[_address(each) for each in arrays] for arrays in self._arrays]
         self._table = np.array(addresses, np.int64)
         self._example = self._arrays[0][0][:0, 0]  # tells float32 from int8
@@ -119,14 +118,14 @@ def _address(array: np.ndarray) -> int:
 @inlined
 def _vector(address: int, size: int) -> Any:
     """What is there; nothing where nothing is."""
-    return numba.carray(pointer_to(address, NOTHING), (size if address else 0,))
+    return array_at(address, NOTHING, (size if address else 0,))
 
 
 @kernel
 def _share_product(block: Any, column: int, example: Any, x: Any, results: Any, counters: Any, which: int) -> None:
     """W x + b of the block's matrix in this column."""
     outputs, width = results.shape[1], x.shape[1]
-    weight = numba.carray(pointer_to(block[column], example), (outputs, width))
+    weight = array_at(block[column], example, (outputs, width))
     share(weight, _vector(block[column + 1], outputs), x, _vector(block[column + 2], outputs), results, counters, which)
 
 
@@ -195,8 +194,8 @@ def _share_heads(
     """Heads of keys and values, each with the queries that look at it: norm, turn, keep, attend."""
     groups, head_width = shape[1], shape[3]
     shared_by = num_heads // groups
-    keys = numba.carray(pointer_to(block[KEYS], NOTHING), shape)
-    values = numba.carray(pointer_to(block[VALUES], NOTHING), shape)
+    keys = array_at(block[KEYS], NOTHING, shape)
+    values = array_at(block[VALUES], NOTHING, shape)
     query_gain, key_gain = _vector(block[QUERY_NORM], head_width), _vector(block[KEY_NORM], head_width)
     vectors = joined.reshape(len(joined), num_heads + 2 * groups, head_width)
     results = mixed.reshape(len(joined), num_heads, head_width)
@@ -246,7 +245,7 @@ def _share_input(block: Any, example: Any, x: Any, hidden: Any, activation: int,
     count, width = x.shape
     inner = hidden.shape[1]
     outputs = 2 * inner if activation == SWIGLU else inner
-    weight = numba.carray(pointer_to(block[INPUT], example), (outputs, width))
+    weight = array_at(block[INPUT], example, (outputs, width))
     scales, bias = _vector(block[INPUT + 1], outputs), _vector(block[INPUT + 2], outputs)
     size = max(PIECE // width, 4)
     pieces = (inner + size - 1) // size

@@ -273,3 +273,25 @@ def test_cross_entropy_of_numpy_equals_torch():
     assert ours.count == theirs.count == 18
     np.testing.assert_allclose(nats(ours), float(reference), rtol=1e-6)
     np.testing.assert_allclose(nats(theirs), float(reference), rtol=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_draft_changes_nothing_that_is_sampled(model: LanguageModel, temperature: float):
+    from chainrule.generation import Sampling
+    from chainrule.generation.drafts import Lookup
+    from chainrule.generation.prompt import Prompt
+    from chainrule.generation.sample import Batch as Samples
+    from chainrule.generation.speculative import Speculation
+    from tests.generation.toys import letters
+
+    prompt = Prompt(np.array([EOS, 0, 1, 2, 0, 1, 2, 0, 1]), "abcabcab")
+    for seed in range(3):
+        sampling = Sampling(temperature=temperature, max_tokens=25, seed=seed)
+        batch = Samples(model, letters(EOS))
+        batch.add(prompt, sampling)
+        plain = []
+        while batch.rows:
+            plain += [token.id for _, token in batch.roll()]
+            batch.advance()
+        speculation = Speculation(model, letters(EOS), Lookup())
+        assert [token.id for token in speculation.stream(prompt, sampling)] == plain

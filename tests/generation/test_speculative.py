@@ -1,0 +1,105 @@
+"""With a draft or without, every token is the same; a good draft only saves steps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from chainrule.errors import UserError
+from chainrule.generation import Sampling, sample
+from chainrule.generation.drafts import MOST, Draft, Greedy, Lookup
+from chainrule.generation.prompt import read_prompt
+from chainrule.generation.speculative import Speculation
+
+from .toys import Conditioned, Script, TableBigram, Total, Window, letters, random_table
+
+TOKENIZER = letters(5)  # a to e, and eos is 5
+TABLE = random_table(6, seed=3)
+SETTINGS = [
+    Sampling(temperature=0, max_tokens=40, seed=0),
+    Sampling(max_tokens=40, seed=1),
+    Sampling(temperature=0.7, top_k=3, repetition_penalty=1.3, max_tokens=40, seed=2),
+    Sampling(max_tokens=40, seed=3, stop=("ba",), alternatives=2),
+]
+
+
+class Oracle:
+    """Guesses what will be drawn, and is wrong at every seventh token."""
+
+    def __init__(self, ids: tuple[int, ...], before: int) -> None:
+        self.ids = [-1] * before + [5 - id if place % 7 == 6 else id for place, id in enumerate(ids)]
+
+    def guess(self, history: list[int], most: int) -> list[int]:
+        return self.ids[len(history) : len(history) + most]
+
+
+def drafts(model: TableBigram, ids: tuple[int, ...]) -> list[Draft]:
+    return [Lookup(), Greedy(TableBigram(TABLE[::-1].copy())), Oracle(ids, before=3)]
+
+
+@pytest.mark.parametrize("sampling", SETTINGS, ids=str)
+@pytest.mark.parametrize("model", [TableBigram(TABLE), Total(TABLE), Window(TABLE, 11)], ids=lambda m: type(m).__name__)
+def test_every_token_is_the_one_without_a_draft(model: TableBigram, sampling: Sampling):
+    sampling = replace(sampling, seed=int(sampling.seed or 0) + 10)
+    plain = sample(model, TOKENIZER, "ab", sampling)[0]
+    for draft in drafts(model, plain.ids):
+        assert sample(model, TOKENIZER, "ab", sampling, draft=draft)[0] == plain
+
+
+def test_a_condition_reaches_the_model():
+    model, sampling = Conditioned(TABLE), Sampling(max_tokens=30, seed=4)
+    plain = sample(model, TOKENIZER, "a", sampling, np.array([3]))
+    assert sample(model, TOKENIZER, "a", sampling, np.array([3]), Lookup()) == plain
+    assert sample(model, TOKENIZER, "a", sampling, np.array([2]), Lookup()) != plain
+
+
+def test_what_was_said_before_is_guessed_and_steps_are_saved():
+    model = Script([0, 1, 2, 3, 4] * 12, 6)
+    steps = []
+    step = model.step
+    model.step = lambda tokens, state: steps.append(tokens.shape[1]) or step(tokens, state)
+    speculation = Speculation(model, TOKENIZER, Lookup())
+    prompt = read_prompt(model, TOKENIZER, "", False)
+    tokens = [token.id for token in speculation.stream(prompt, Sampling(max_tokens=60, seed=0))]
+    assert tokens == [0, 1, 2, 3, 4] * 12
+    assert speculation.right == speculation.guessed > 40
+    assert len(steps) < 20 and max(steps) == 1 + MOST
+    # The prompt, six tokens before anything repeats twice over, then one guess, two, four, eight ...
+    assert steps[:7] == [1] * 7 and steps[7:11] == [2, 3, 5, 9]
+
+
+def test_lookup_finds_what_followed_the_longest_end_the_last_time():
+    lookup = Lookup()
+    history = [1, 2, 3, 9, 2, 3, 8, 7, 1, 2, 3]
+    assert lookup.guess(history, 2) == [9, 2]  # after 1 2 3, not after the newer 2 3
+    assert Lookup().guess([4, 5, 6, 4, 5], 5) == [6, 4, 5, 6, 4]
+    assert lookup.guess([*history, 9, 5, 2, 3], 3) == [9, 5, 2]  # the newest 2 3 that something followed
+    assert lookup.guess([*history, 9, 5, 2, 3, 6, 4], 3) == []
+
+
+def test_a_wrong_guess_halves_the_next_ones():
+    class Wrong:
+        asked: list[int]
+
+        def guess(self, history: list[int], most: int) -> list[int]:
+            self.asked.append(most)
+            return [4] * most
+
+    draft = Wrong()
+    draft.asked = []
+    model = Script([4] * 4 + [0] * 20, 6)
+    sample(model, TOKENIZER, "", Sampling(max_tokens=20, seed=0), draft=draft)
+    assert draft.asked[:6] == [1, 2, 1, 1, 1, 1]  # 4 was right, 4 4 was not, and so on
+
+
+def test_several_samples_at_once_are_refused():
+    with pytest.raises(UserError, match="one sample at a time, got 3"):
+        sample(TableBigram(TABLE), TOKENIZER, "", Sampling(samples=3), draft=Lookup())
+
+
+@pytest.mark.parametrize(("broken", "message"), [(np.nan, "not finite"), (-np.inf, "probability zero")])
+def test_a_model_that_cannot_go_on_is_refused(broken: float, message: str):
+    table = TABLE.copy()
+    table[:5] = broken
+    with pytest.raises(UserError, match=message):
+        sample(TableBigram(table), TOKENIZER, "", Sampling(seed=0), draft=Lookup())

@@ -1,0 +1,133 @@
+"""The compiled step is the model's own forward: every kind of block, whatever was read before, by any threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from chainrule.layers import block_step, crew
+from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
+
+SHAPE: dict[str, Any] = {"width": 48, "num_layers": 3, "num_heads": 4, "context_length": 64}
+KINDS = {
+    "gpt2": GPT2(**SHAPE),
+    "llama": LLAMA(**SHAPE, num_key_value_heads=2),
+    "fast": FAST(**SHAPE, ngram_order=3, ngram_rows=64),
+    "neox": Config(**SHAPE, norm="layer", activation="gelu", parallel=True, bias=True, rotary_fraction=0.5),
+    "original": Config(**SHAPE, norm="layer", norm_placement="post", positions="sinusoidal", activation="relu"),
+    "qwen": LLAMA(**SHAPE, attention_bias="queries", head_width=20, qk_norm=True, hidden_width=36),
+    "no positions": Config(**SHAPE, positions="none", tied=True),
+}
+PIECES = [(0, 18), (18, 19), (19, 22), (22, 23), (23, 30)]  # the first is read by torch, the others by the kernel
+
+
+def build(config: Config) -> Model:
+    torch.manual_seed(1)
+    model = Model(config, 31, 0).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 1.0 if parameter.dim() == 1 else 0.0, 0.3)
+    return model
+
+
+def read(model: Model, ids: torch.Tensor) -> torch.Tensor:
+    state, found = model.start(len(ids)), []
+    with torch.no_grad():
+        for begin, end in PIECES:
+            logits, state = model.step(ids[:, begin:end], state)
+            found.append(logits)
+    return torch.cat(found, 1)
+
+
+@pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
+def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    mine = crew.Crew()
+    mine._most = request.param
+    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
+    monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
+    monkeypatch.setattr(block_step, "CREW", mine)
+    count: int = request.param
+    return count
+
+
+@pytest.mark.parametrize("name", KINDS)
+@torch.no_grad()
+def test_pieces_by_the_kernel_are_the_whole_by_torch(name: str, threads: int, monkeypatch):
+    model = build(KINDS[name])
+    ids = torch.randint(31, (2, 30), generator=torch.Generator().manual_seed(2))
+    whole, _ = model.read(ids, None)
+    whole = model.output(whole)
+    calls = []
+    plain = block_step.BlockSteps.read
+    monkeypatch.setattr(block_step.BlockSteps, "read", lambda *all: calls.append(1) or plain(*all))
+    found = read(model, ids)
+    assert len(calls) == len(PIECES) - 1
+    torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-4 * float(whole.abs().max()))
+
+
+@torch.no_grad()
+def test_rows_of_different_lengths_stay_apart():
+    from chainrule.models.base import add_rows
+
+    model = build(KINDS["llama"])
+    ids = torch.randint(31, (1, 20), generator=torch.Generator().manual_seed(3))
+    states, expected = [], []
+    for length in (3, 11, 19):
+        _, state = model.step(ids[:, :length], model.start(1))
+        states.append(state)
+        hidden, _ = model.read(ids[:, : length + 1], None)
+        expected.append(model.output(hidden[:, -1]))
+    state = add_rows(add_rows(states[0], states[1]), states[2])
+    found, _ = model.step(torch.stack([ids[0, length : length + 1] for length in (3, 11, 19)]), state)
+    torch.testing.assert_close(found[:, 0], torch.cat(expected), rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+def test_eight_bits_are_the_rounded_weights_by_torch():
+    model = build(KINDS["llama"])
+    ids = torch.randint(31, (1, 30), generator=torch.Generator().manual_seed(4))
+    before = read(model, ids)
+    model.round_to_int8()
+    hidden, _ = model.read(ids, None)
+    torch.testing.assert_close(read(model, ids), model.output(hidden), rtol=1e-4, atol=1e-3)
+    assert (read(model, ids) - before).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_weights_that_move_or_change_are_noticed():
+    model = build(KINDS["gpt2"])
+    ids = torch.randint(31, (1, 30), generator=torch.Generator().manual_seed(5))
+    read(model, ids)
+    for parameter in model.parameters():
+        parameter.data = parameter.data * 0.5  # elsewhere
+    hidden, _ = model.read(ids, None)
+    torch.testing.assert_close(read(model, ids), model.output(hidden), rtol=1e-4, atol=1e-4)
+    for parameter in model.parameters():
+        parameter.mul_(0.5)  # where it was
+    hidden, _ = model.read(ids, None)
+    torch.testing.assert_close(read(model, ids), model.output(hidden), rtol=1e-4, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_state_that_was_stepped_from_may_be_stepped_from_again():
+    model = build(KINDS["fast"])
+    ids = torch.randint(31, (1, 9), generator=torch.Generator().manual_seed(6))
+    _, state = model.step(ids, model.start(1))
+    first, _ = model.step(ids[:, :2], state)
+    model.step(ids[:, 5:8], state)
+    again, _ = model.step(ids[:, :2], state)
+    assert torch.equal(first, again)
+
+
+@torch.no_grad()
+def test_a_rewound_state_is_one_that_never_read_more():
+    model = build(KINDS["fast"])
+    ids = torch.randint(31, (1, 20), generator=torch.Generator().manual_seed(7))
+    _, before = model.step(ids[:, :10], model.start(1))
+    _, plain = model.step(ids[:, 10:12], before)
+    expected, _ = model.step(ids[:, 12:14], plain)
+    _, before = model.step(ids[:, :10], model.start(1))
+    _, ahead = model.step(ids[:, 10:15], before)
+    found, after = model.step(ids[:, 12:14], model.rewind(ahead, before, np.asarray(ids[:, 10:12])))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert after["cache"].lengths.tolist() == [14]
