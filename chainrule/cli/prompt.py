@@ -14,7 +14,7 @@ def command(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIELD=TEXT]...", help="What to fill in; FIELD=- reads it from standard input."),
+        typer.Argument(metavar="FIELD=TEXT", help="What to fill in; FIELD=- reads it from standard input."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the templates with their fields.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the filled prompt and run nothing.")] = False,
@@ -34,6 +34,7 @@ def command(
 ) -> None:
     """Give a task to a run in words: an article from its headline, an answer from a passage, better grammar.
 
+    For example: chainrule prompt qa runs/smollm2 question="Who kept the lamp?" passage=- < story.txt
     How to draw and where to stop is the template's, unless a flag says otherwise.
     """
     from dataclasses import replace
@@ -50,7 +51,7 @@ def command(
     if run is None and not show:
         raise UserError("name the run after the template; to see the prompt without one, pass --show")
     if show and run is not None and "=" in run:  # no run was named
-        run, fields = None, [run, *(fields or [])]
+        fields = [run, *(fields or [])]
     text = found.fill(_values(fields or []))
     if show:
         _show(found.name, text, as_json)
