@@ -28,6 +28,7 @@ from chainrule.mixing.make import Request as MixRequest
 from chainrule.mixing.make import mix as mix_request
 from chainrule.models import infinigram
 from chainrule.models.mix import Config as MixConfig
+from chainrule.prompting.template import find_template
 from chainrule.runs.folder import Run
 from chainrule.training.finding import Finding
 from chainrule.training.prepare import Tokenization
@@ -52,6 +53,16 @@ class TrainedRun(Run):
         if isinstance(settings.get("stop"), str):
             settings["stop"] = (settings["stop"],)
         return draw(self.model, self.tokenizer, prompt, override(Sampling(), settings, "sample"))  # type: ignore[arg-type]
+
+    def prompt(self, template: str, **values: Any) -> str:
+        """The answer to a task: run.prompt("qa", passage=..., question=...); settings as in `chainrule prompt`."""
+        found = find_template(template)
+        settings = {name: value for name, value in values.items() if name in fields(Sampling)}
+        text = found.fill({name: value for name, value in values.items() if name not in settings})
+        if isinstance(settings.get("stop"), str):
+            settings["stop"] = (settings["stop"],)
+        sampling = override(found.sampling, settings, "prompt")
+        return draw(self.model, self.tokenizer, text, sampling)[0].text.strip()  # type: ignore[arg-type]
 
     def evidence(self, text: str, most: int = 10) -> dict[str, Any]:
         """Of an infinity-gram: the longest end of the text that occurs in the corpus, how often, and where."""

@@ -17,6 +17,20 @@ Quantize = Annotated[
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace that run if it exists.")]
 
+# How to draw a text; what is drawn where a flag is absent is for each command to say.
+TEMPERATURE = typer.Option(help="0 is greedy, 1 the model as it is, above 1 wilder.")
+TOP_K = typer.Option(help="Keep the k most likely tokens (0: all).")
+TOP_P = typer.Option(help="Keep the most likely tokens that make up this much.")
+MIN_P = typer.Option(help="Keep tokens at least this likely relative to the best.")
+REPETITION_PENALTY = typer.Option(help="Above 1 makes used tokens less likely.")
+MAX_TOKENS = typer.Option(help="Stop after so many tokens.")
+STOP = typer.Option(metavar="TEXT", help="Stop before this text; may be given several times.")
+SAMPLES = typer.Option("--samples", "-n", help="How many texts.")
+SEED = typer.Option(help="The same seed gives the same text.")
+GREEDY = typer.Option("--greedy", help="Always the most likely token (temperature 0).")
+LOGPROBS = typer.Option(help="With --json: so many likely tokens beside each one drawn.")
+TRUNCATE = typer.Option("--truncate", help="Read only the end of a prompt that is too long.")
+
 
 SPINS = "5000"  # some tens of microseconds: about what it takes to wake a thread that sleeps
 

@@ -10,24 +10,20 @@ from chainrule.cli import options
 def command(
     run: options.RunPath,
     prompt: Annotated[str, typer.Option(help="What the text starts with; - reads it from standard input.")] = "",
-    temperature: Annotated[float, typer.Option(help="0 is greedy, 1 the model as it is, above 1 wilder.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="Keep the k most likely tokens (0: all).")] = 0,
-    top_p: Annotated[float, typer.Option(help="Keep the most likely tokens that make up this much.")] = 1.0,
-    min_p: Annotated[float, typer.Option(help="Keep tokens at least this likely relative to the best.")] = 0.0,
-    repetition_penalty: Annotated[float, typer.Option(help="Above 1 makes used tokens less likely.")] = 1.0,
-    max_tokens: Annotated[int, typer.Option(help="Stop after so many tokens.")] = 200,
-    stop: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text; may be given several times.")
-    ] = None,
-    samples: Annotated[int, typer.Option("--samples", "-n", help="How many texts.")] = 1,
-    seed: Annotated[int | None, typer.Option(help="The same seed gives the same text.")] = None,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most likely token (temperature 0).")] = False,
+    temperature: Annotated[float, options.TEMPERATURE] = 1.0,
+    top_k: Annotated[int, options.TOP_K] = 0,
+    top_p: Annotated[float, options.TOP_P] = 1.0,
+    min_p: Annotated[float, options.MIN_P] = 0.0,
+    repetition_penalty: Annotated[float, options.REPETITION_PENALTY] = 1.0,
+    max_tokens: Annotated[int, options.MAX_TOKENS] = 200,
+    stop: Annotated[list[str] | None, options.STOP] = None,
+    samples: Annotated[int, options.SAMPLES] = 1,
+    seed: Annotated[int | None, options.SEED] = None,
+    greedy: Annotated[bool, options.GREEDY] = False,
     beam: Annotated[int, typer.Option(help="Search with a beam of this width instead of sampling.")] = 0,
     length_penalty: Annotated[float, typer.Option(help="Of beam search: above 0 favours long texts.")] = 1.0,
-    logprobs: Annotated[int, typer.Option(help="With --json: so many likely tokens beside each one drawn.")] = 0,
-    truncate: Annotated[
-        bool, typer.Option("--truncate", help="Read only the end of a prompt that is too long.")
-    ] = False,
+    logprobs: Annotated[int, options.LOGPROBS] = 0,
+    truncate: Annotated[bool, options.TRUNCATE] = False,
     draft: Annotated[
         str | None,
         typer.Option(
@@ -110,15 +106,22 @@ def _sample_live(run: Any, prompt: str, sampling: Any, draft: Any) -> None:
 
 
 def _sample_whole(run: Any, prompt: str, sampling: Any, draft: Any, as_json: bool) -> None:
-    from chainrule.generation import sample, stream
+    from chainrule.generation import sample
 
-    if not as_json:
+    if as_json:
+        _print_json(run, prompt, draw_samples(run, prompt, sampling, draft), seed=sampling.seed)
+    else:
         _print_texts(sample(run.model, run.tokenizer, prompt, sampling, draft=draft), prompt)
-        return
+
+
+def draw_samples(run: Any, prompt: str, sampling: Any, draft: Any = None) -> list[dict[str, Any]]:
+    """Whole texts with their tokens, for JSON."""
+    from chainrule.generation import stream
+
     rows: dict[int, list[Any]] = {}
     for token in stream(run.model, run.tokenizer, prompt, sampling, draft=draft):
         rows.setdefault(token.sample, []).append(token)
-    samples = [
+    return [
         {
             "text": "".join(token.text for token in tokens),
             "finish_reason": tokens[-1].finish_reason,
@@ -126,7 +129,6 @@ def _sample_whole(run: Any, prompt: str, sampling: Any, draft: Any, as_json: boo
         }
         for _, tokens in sorted(rows.items())
     ]
-    _print_json(run, prompt, samples, seed=sampling.seed)
 
 
 def _describe(token: Any, tokenizer: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Row:
         self.generator = dice_of(sampling.seed, index)
         self.sampling = sampling
         self.index = index
-        self.eos = tokenizer.eos
+        self.ends = (tokenizer.eos, *prompt.ends)
         self.history: list[int] = prompt.ids.tolist()
         self.read_count = len(prompt.ids)  # how many tokens its state has read
         self.remaining = sampling.max_tokens
@@ -68,21 +68,21 @@ class Row:
         """Add a drawn token, and end the sample if it has to end here."""
         self.history.append(token)
         self.remaining -= 1
-        is_eos = token == self.eos
-        text = "" if is_eos else self.stop.feed(self.text.feed(token))
-        if not self.stop.found and (is_eos or self.remaining == 0):
+        is_end = token in self.ends
+        text = "" if is_end else self.stop.feed(self.text.feed(token))
+        if not self.stop.found and (is_end or self.remaining == 0):
             text += self.stop.feed(self.text.flush())
             text += "" if self.stop.found else self.stop.flush()
-            self.finish_reason = "eos" if is_eos else "length"
+            self.finish_reason = "eos" if is_end else "length"
         if self.stop.found:
             self.finish_reason = "stop"
         return Token(self.index, token, text, log_probability, self.finish_reason, alternatives)
 
     def seen(self, vocabulary_size: int) -> np.ndarray:
-        """(vocabulary,) The boundary token is not text: to penalize it would only make documents longer."""
+        """(vocabulary,) What ends a text is not text: to penalize it would only make documents longer."""
         found = np.zeros(vocabulary_size, bool)
         found[self.history] = True
-        found[self.eos] = False
+        found[list(self.ends)] = False
         return found
 
 

@@ -39,6 +39,7 @@ class Prompt:
     text: str
     opening: str = ""  # what was taken back from the prompt's end
     allowed: np.ndarray | None = None  # (vocabulary,) the tokens that begin with it
+    ends: tuple[int, ...] = ()  # tokens that end what comes, beside the end token
 
     def continuation(self, tokenizer: Tokenizer) -> "Continuation":
         return Continuation(tokenizer.stream(), self, getattr(tokenizer, "joins_with_spaces", False))

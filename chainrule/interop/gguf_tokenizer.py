@@ -8,6 +8,7 @@ import tokenizers
 from tokenizers import Regex, models, pre_tokenizers
 
 from chainrule.errors import UserError
+from chainrule.interop.chat_template import recognise
 from chainrule.interop.llama2c import SPECIAL, sentencepiece
 from chainrule.text.base import Tokenizer, byte_level_backend, library_errors
 
@@ -39,6 +40,12 @@ def _takes_whole_words(cut: str) -> bool:
 
 
 def read_tokenizer(settings: dict[str, Any], path: Path) -> Tokenizer:
+    tokenizer = _read(settings, path)
+    tokenizer.chat = recognise(settings.get("tokenizer.chat_template"))
+    return tokenizer
+
+
+def _read(settings: dict[str, Any], path: Path) -> Tokenizer:
     own = {name.removeprefix("tokenizer.ggml."): value for name, value in settings.items()}
     words, kinds, kind = own.get("tokens"), own.get("token_type"), own.get("model")
     if not isinstance(words, list) or not words or not all(isinstance(each, str) for each in words):

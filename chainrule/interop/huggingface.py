@@ -13,6 +13,7 @@ import numpy as np
 from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop import layout
+from chainrule.interop.chat_template import recognise
 from chainrule.interop.imported import Imported, build, real, require, whole
 from chainrule.models.transformer import GPT2, LLAMA, Config
 from chainrule.text.base import Tokenizer
@@ -142,7 +143,24 @@ def read_tokenizer(folder: Path, settings: dict[str, Any]) -> Tokenizer:
         raise UserError(f"the tokenizer in '{folder}' is empty")
     tokenizer.start = _start(tokenizer, folder)
     tokenizer.backend.post_processor = None  # that was all it said
+    tokenizer.chat = recognise(_chat_template(folder))
     return tokenizer
+
+
+def _chat_template(folder: Path) -> Any:
+    """In a file of its own or among the settings; of several there, the one for plain conversations."""
+    if (folder / "chat_template.jinja").is_file():
+        try:
+            return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read '{folder / 'chat_template.jinja'}': {error}") from None
+    if not (folder / "tokenizer_config.json").is_file():
+        return None
+    found = _json(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):
+        named = [each for each in found if isinstance(each, dict)]
+        return next((each.get("template") for each in named if each.get("name") == "default"), None)
+    return found
 
 
 def _start(tokenizer: Tokenizer, folder: Path) -> int | None:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import UserError
+from chainrule.interop.chat_template import chat_notes
 from chainrule.interop.layout import Part, take_in
 from chainrule.models.transformer import Config, Model
 from chainrule.text.base import Tokenizer
@@ -28,7 +29,7 @@ def build(
     vocabulary_size: int,
 ) -> Imported:
     """A model whose every tensor was checked. Rows that stand for no token of the tokenizer are left out."""
-    notes = []
+    notes = chat_notes(tokenizer.chat)
     if config.num_layers > len(theirs):  # before anything is made of so many
         raise UserError(f"the settings speak of {config.num_layers:,} layers, but the files hold {len(theirs)} tensors")
     if tokenizer.vocabulary_size > vocabulary_size:

@@ -18,6 +18,7 @@ from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models.base import LanguageModel
 from chainrule.text.base import Tokenizer
+from chainrule.text.chat import read_chat
 
 MANIFEST = "manifest.json"
 COUNTED = "documents.safetensors"  # of runs without tokens: the hashes of the documents counted
@@ -82,6 +83,10 @@ class Run:
         if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
             raise UserError(f"'{self.path}/config.json' is damaged; train the run again")
         tokenizer.start = start
+        try:
+            tokenizer.chat = read_chat(facts.get("chat"))
+        except (UserError, KeyError, TypeError):
+            raise UserError(f"'{self.path}/config.json' is damaged; train the run again") from None
         return tokenizer
 
     @cached_property

@@ -48,6 +48,7 @@ def write_run(
                 if tokenizer.start == tokenizer.eos and tokenizer.end == EOS
                 else {"start": tokenizer.start, "end": tokenizer.end}
             ),
+            **({"chat": to_json(tokenizer.chat)} if tokenizer.chat else {}),
         },
         "data": data,
         **({"training": training} if training else {}),

@@ -67,13 +67,14 @@ class Asked:
 
 def ask(
     served: Served,
-    prompt: str | list[int],
+    prompt: str | list[int] | Prompt,
     sampling: Sampling | None,
     wants_echo: bool = False,
     alternatives: int = 0,
     field: str = "prompt",
 ) -> Asked:
-    """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front.
+    """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front; what
+    has been read already, such as a conversation, as it was.
 
     Where the log-probabilities of a text's own tokens are wanted, a space at its end is one of them; else it is taken
     back, to begin the word that comes.
@@ -81,6 +82,10 @@ def ask(
     if isinstance(prompt, str):
         read = _read_text(served, prompt, not wants_echo, field)
         ids = [id for id in read.ids.tolist() if id != served.tokenizer.eos]  # which no text spells
+    elif isinstance(prompt, Prompt):
+        read = prompt
+        ids = read.ids.tolist()
+        ids = ids[1:] if ids[0] == served.tokenizer.eos else ids
     else:
         read = read_ids(served, prompt, field)
         ids = prompt

@@ -1,7 +1,7 @@
-"""/v1/chat/completions: a conversation written out as a transcript, which the model continues as the assistant.
+"""/v1/chat/completions: a conversation, written as the model knows it, which it continues as the assistant.
 
 Models trained on plain text know no roles, so each message is a paragraph that begins with who speaks; the answer ends
-where the user would speak again.
+where the user would speak again. Imported models that know roles have a style of their own.
 """
 
 import asyncio
@@ -15,19 +15,22 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
+from chainrule.errors import UserError
 from chainrule.generation import Token
+from chainrule.generation.conversation import chat_of, read_conversation, write_conversation
+from chainrule.generation.prompt import Prompt
 from chainrule.serving.answers import ChatAnswer
 from chainrule.serving.ask import Asked, Drawn, ask
 from chainrule.serving.completions import MOST_LOGPROBS, Drawing, finite
+from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import MOST_CHARACTERS, MOST_TOKENS, Body, Text, post
 from chainrule.serving.service import Service
 from chainrule.serving.stream import draw_counted, events, while_heard
 from chainrule.serving.tokens import token_name
 from chainrule.text.base import Tokenizer
+from chainrule.text.chat import Message as Said
 
-SPEAKERS = {"user": "User: ", "assistant": "Assistant: "}
-ENDINGS = ("\nUser:", "\nAssistant:")
 MOST_MESSAGES = 1000
 
 
@@ -42,8 +45,9 @@ class Message(Body):
     name: Annotated[str, Field(max_length=1000)] | None = None
 
     @property
-    def text(self) -> str:
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+    def said(self) -> Said:
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return Said("system" if self.role == "developer" else self.role, text)
 
 
 class Chat(Drawing):
@@ -54,25 +58,17 @@ class Chat(Drawing):
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
 
 
-def transcript(messages: list[Message]) -> str:
-    """'Be brief.\\n\\nUser: Hello\\nAssistant:'."""
-    said = [f"{SPEAKERS[each.role]}{each.text}\n" if each.role in SPEAKERS else f"{each.text}\n\n" for each in messages]
-    return "".join([*said, "Assistant:"])
-
-
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/v1/chat/completions", Chat, "Answer in a conversation.", ChatAnswer, streams=True)
     async def converse(body: Chat, request: Request) -> Any:
         if body.top_logprobs is not None and not body.logprobs:
             raise Problem(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")
         served = service.library.find(body.model)
-        text = transcript(body.messages)
-        if len(text) > MOST_CHARACTERS:
-            what = f"the messages have {len(text):,} characters together; {MOST_CHARACTERS:,} are allowed"
-            raise Problem(400, what, "invalid_value", "messages")
+        style = chat_of(served.tokenizer).written
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
-        sampling = body.sampling(max_tokens, body.wanted, body.top_logprobs or 0, stop=ENDINGS)
-        asked = await asyncio.to_thread(ask, served, text, sampling, field="messages")
+        sampling = body.sampling(max_tokens, body.wanted, body.top_logprobs or 0, stop=style.stops)
+        prompt = await asyncio.to_thread(_read, served, [each.said for each in body.messages])
+        asked = ask(served, prompt, sampling)
         head = {"id": f"chatcmpl-{token_hex(12)}", "created": int(time.time()), "model": served.id}
         answer = Answer(head, body, served.tokenizer, asked)
         drawn = draw_counted(service, served, [asked])
@@ -81,11 +77,24 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await while_heard(request, answer.whole(drawn))
 
 
+def _read(served: Served, messages: list[Said]) -> Prompt:
+    length = len(write_conversation(served.tokenizer, messages))
+    if length > MOST_CHARACTERS:
+        what = f"the messages have {length:,} characters together; {MOST_CHARACTERS:,} are allowed"
+        raise Problem(400, what, "invalid_value", "messages")
+    try:
+        return read_conversation(served.model, served.tokenizer, messages)
+    except UserError as error:
+        what = str(error).replace(" or pass --truncate", "")
+        raise Problem(400, what, "context_length_exceeded", "messages") from None
+
+
 class Answer:
     """The choices of one request, told whole or piece by piece."""
 
     def __init__(self, head: dict[str, Any], body: Chat, tokenizer: Tokenizer, asked: Asked):
         self.body, self.tokenizer, self.asked = body, tokenizer, asked
+        self.shown = chat_of(tokenizer).written.shown
         self.head = head | {"object": "chat.completion.chunk" if body.stream else "chat.completion"}
         self.tokens: list[list[Token]] = [[] for _ in range(body.wanted)]
 
@@ -97,7 +106,7 @@ class Answer:
                     tokens = self.tokens[token.sample]
                     delta = {} if tokens else {"role": "assistant"}
                     tokens.append(token)
-                    delta["content"] = token.text if has_begun[token.sample] else _shown(token.text)
+                    delta["content"] = token.text if has_begun[token.sample] else self.shown(token.text)
                     has_begun[token.sample] |= bool(token.text)
                     yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
@@ -108,7 +117,7 @@ class Answer:
         return await asyncio.to_thread(lambda: JSONResponse(self._all()))  # with log-probabilities, it may be long
 
     def _all(self) -> dict[str, Any]:
-        said = [_shown("".join(token.text for token in tokens)) for tokens in self.tokens]
+        said = [self.shown("".join(token.text for token in tokens)) for tokens in self.tokens]
         choices = [
             self._choice(number, "message", {"role": "assistant", "content": said[number]}, tokens)
             for number, tokens in enumerate(self.tokens)
@@ -136,8 +145,3 @@ class Answer:
     def usage(self) -> dict[str, int]:
         prompt, completion = len(self.asked.ids), sum(map(len, self.tokens))
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-
-
-def _shown(text: str) -> str:
-    """The space after 'Assistant:' belongs to the transcript, not to the answer."""
-    return text.removeprefix(" ")

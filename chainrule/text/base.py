@@ -22,6 +22,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from chainrule.errors import UserError
+from chainrule.text.chat import Chat, Piece
 from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, DocumentBatch, PieceTable, expand, has_unassigned
 
 EOS = "<eos>"
@@ -94,6 +95,7 @@ class Tokenizer:
         self.start: int | None = (
             self.eos
         )  # what every text begins with; None: nothing, as some models elsewhere have it
+        self.chat: Chat | None = None  # how conversations are written, where the model was trained on them
         self._cut = self._way_to_cut()
         self._table = PieceTable(self._cut) if self._cut is not None else None
         self._lock = threading.Lock()
@@ -109,8 +111,7 @@ class Tokenizer:
 
     def _find_eos(self, names: tuple[str, ...]) -> int:
         """The end token: special, so that no text can spell it."""
-        special = {token["content"] for token in self._settings["added_tokens"] if token["special"]}
-        name = next((name for name in names if name in special), None)
+        name = next((name for name in names if name in self.special), None)
         if name is None:
             raise UserError(f"the tokenizer has no end token: none of {', '.join(names)} is a special token of it")
         eos: int = self.backend.token_to_id(name)  # type: ignore[assignment]
@@ -144,11 +145,37 @@ class Tokenizer:
 
     def encode(self, text: str) -> np.ndarray:
         """'to be' -> [1045, 307]: no <eos> is added."""
-        if not text.isascii() and _SURROGATES.search(text):
-            raise UserError(
-                "the text has bytes that are not UTF-8; save it as UTF-8, or check your terminal's encoding"
-            )
-        return np.array(self.backend.encode(text, add_special_tokens=False).ids, np.uint32)
+        return _encode(self.backend, text)
+
+    def encode_pieces(self, pieces: Iterable[Piece]) -> np.ndarray:
+        """The ids of a conversation: special tokens where ours name them, everything else as text.
+
+        Text between two special tokens is cut as one, whoever wrote it.
+        """
+        marks = {**self.special, "<s>": self.start, "</s>": self.eos}
+        names = re.compile("(" + "|".join(map(re.escape, sorted(marks, key=len, reverse=True))) + ")")
+        parts: list[Any] = [""]  # text, mark, text, mark, ..., text
+        for piece in pieces:
+            for part in names.split(piece.text) if piece.is_ours else [piece.text]:
+                if piece.is_ours and part in marks:
+                    parts += [marks[part], ""]
+                else:
+                    parts[-1] += part
+        ids = [] if parts[0] == "" else self.encode(parts[0]).tolist()
+        for mark, text in zip(parts[1::2], parts[2::2], strict=True):
+            ids += [] if mark is None else [mark]
+            ids += _encode(self._further, text).tolist() if text else []
+        return np.array(ids, np.uint32)
+
+    @cached_property
+    def _further(self) -> tokenizers.Tokenizer:
+        """For text after a special token: some put a space before the first word of all, and before no other."""
+        once = '"prepend_scheme":"first"'
+        if once not in self.json:
+            return self.backend
+        backend = tokenizers.Tokenizer.from_str(self.json.replace(once, '"prepend_scheme":"never"'))
+        _make_plain(backend)
+        return backend
 
     def decode(self, ids: Iterable[int]) -> str:
         stream = self.stream()
@@ -158,11 +185,16 @@ class Tokenizer:
         return StreamDecoder(self)
 
     @cached_property
+    def special(self) -> dict[str, int]:
+        """Ids of the tokens that no text can spell, by their names."""
+        return {token["content"]: token["id"] for token in self._settings["added_tokens"] if token["special"]}
+
+    @cached_property
     def token_bytes(self) -> list[bytes]:
         """What each id stands for, as bytes of UTF-8; nothing for <eos>."""
         names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
         if self.marks_spaces:
-            special = {token["id"] for token in self._settings["added_tokens"] if token["special"]}
+            special = set(self.special.values())
             return [b"" if id in special else _spelled(name or "") for id, name in enumerate(names)]
         if isinstance(self.backend.decoder, decoders.ByteLevel):
             alphabet = byte_alphabet()
@@ -304,6 +336,12 @@ class StreamDecoder:
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)
+
+
+def _encode(backend: tokenizers.Tokenizer, text: str) -> np.ndarray:
+    if not text.isascii() and _SURROGATES.search(text):
+        raise UserError("the text has bytes that are not UTF-8; save it as UTF-8, or check your terminal's encoding")
+    return np.array(backend.encode(text, add_special_tokens=False).ids, np.uint32)
 
 
 def _make_plain(backend: tokenizers.Tokenizer) -> None:

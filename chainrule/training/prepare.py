@@ -103,7 +103,7 @@ def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: st
     if name not in KINDS:
         return _existing_tokenizer(name)
     vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
-    module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "pieces"))
+    module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "chat", "pieces"))
     with progress("vocabulary", source.total_bytes) as advance:
         batches = (train for _, train, _ in source.pairs(advance) if len(train))
         tokenizer: Tokenizer = module.train(batches, vocabulary)

@@ -1,0 +1,138 @@
+"""`chainrule prompt`: a task put into words, on any run."""
+
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+
+def command(
+    template: Annotated[
+        str | None, typer.Argument(metavar="TEMPLATE", help="news, qa, grammar, or a .toml file of your own.")
+    ] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FIELD=TEXT", help="What to fill in; FIELD=- reads it from standard input."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the templates with their fields.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the filled prompt and run nothing.")] = False,
+    temperature: Annotated[float | None, options.TEMPERATURE] = None,
+    top_k: Annotated[int | None, options.TOP_K] = None,
+    top_p: Annotated[float | None, options.TOP_P] = None,
+    min_p: Annotated[float | None, options.MIN_P] = None,
+    repetition_penalty: Annotated[float | None, options.REPETITION_PENALTY] = None,
+    max_tokens: Annotated[int | None, options.MAX_TOKENS] = None,
+    stop: Annotated[list[str] | None, options.STOP] = None,
+    samples: Annotated[int | None, options.SAMPLES] = None,
+    seed: Annotated[int | None, options.SEED] = None,
+    greedy: Annotated[bool, options.GREEDY] = False,
+    logprobs: Annotated[int | None, options.LOGPROBS] = None,
+    truncate: Annotated[bool, options.TRUNCATE] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Give a task to a run in words: an article from its headline, an answer from a passage, better grammar.
+
+    For example: chainrule prompt qa runs/smollm2 question="Who kept the lamp?" passage=- < story.txt
+    How to draw and where to stop is the template's, unless a flag says otherwise.
+    """
+    from dataclasses import replace
+
+    from chainrule.errors import UserError
+    from chainrule.prompting.template import find_template
+
+    if list_:
+        _list(as_json)
+        return
+    if template is None:
+        raise UserError("name a template, then a run; the templates: chainrule prompt --list")
+    found = find_template(template)
+    if run is None and not show:
+        raise UserError("name the run after the template; to see the prompt without one, pass --show")
+    if show and run is not None and "=" in run:  # no run was named
+        fields = [run, *(fields or [])]
+    text = found.fill(_values(fields or []))
+    if show:
+        _show(found.name, text, as_json)
+        return
+    given = {
+        "temperature": 0.0 if greedy else temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "max_tokens": max_tokens,
+        "stop": tuple(stop) if stop else None,
+        "samples": samples,
+        "seed": seed,
+        "alternatives": logprobs,
+    }
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    sampling = replace(found.sampling, **changes, truncate=truncate).seeded()
+    assert run is not None
+    _answer(run, found.name, text, sampling, as_json)
+
+
+def _values(fields: list[str]) -> dict[str, str]:
+    import sys
+
+    from chainrule.errors import UserError
+
+    values: dict[str, str] = {}
+    for each in fields:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise UserError(f"fields are filled by FIELD=TEXT, got '{each}'")
+        values[name.strip()] = sys.stdin.read() if value == "-" else value
+    return values
+
+
+def _list(as_json: bool) -> None:
+    from chainrule.cli.output import print_json, print_rows
+    from chainrule.prompting.template import find_template, names
+
+    found = [find_template(name) for name in names()]
+    if as_json:
+        print_json([{"name": each.name, "about": each.about, "fields": each.fields} for each in found])
+        return
+    rows = []
+    for each in found:
+        rows.append((each.name, each.about))
+        rows += [(f"  {name}", about) for name, about in each.fields.items()]
+    print_rows(rows)
+
+
+def _show(name: str, text: str, as_json: bool) -> None:
+    from chainrule.cli.output import print_json, show_text
+
+    if as_json:
+        print_json({"template": name, "prompt": text})
+    else:
+        show_text(text, end="\n")
+
+
+def _answer(path: str, name: str, text: str, sampling: Any, as_json: bool) -> None:
+    """The answer alone, as it comes."""
+    options.let_threads_sleep()
+    from chainrule.cli.output import print_json, show_text
+    from chainrule.cli.sample import draw_samples
+    from chainrule.generation import stream
+    from chainrule.runs.folder import Run
+
+    run = Run(path)
+    if as_json or sampling.samples > 1:
+        samples = draw_samples(run, text, sampling)
+        if as_json:
+            about = {"run": str(run.path), "template": name, "prompt": text, "seed": sampling.seed}
+            print_json({**about, "samples": samples})
+        else:
+            for each in samples:
+                show_text(each["text"].strip(), end="\n")
+        return
+    has_begun = False
+    for token in stream(run.model, run.tokenizer, text, sampling):
+        shown = token.text if has_begun else token.text.lstrip()
+        has_begun |= bool(shown)
+        show_text(shown)
+    print()
