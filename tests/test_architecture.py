@@ -10,8 +10,8 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
     "errors", "checks", "finite", "progress", "config", "lookup", "kernels", "hashing", "arrays", "tape", "text",
-    "data", "ngram", "layers", "models", "generation", "evaluation", "tasks", "runs", "mixing", "planning", "training",
-    "explain", "comparison", "doctor", "interop", "api", "serving", "cli",
+    "data", "ngram", "layers", "models", "generation", "evaluation", "tagging", "tasks", "runs", "mixing", "planning",
+    "training", "explain", "comparison", "doctor", "interop", "api", "serving", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -44,7 +44,9 @@ def test_each_part_imports_only_from_those_before_it(file: Path):
     assert imported(file) <= allowed
 
 
-@pytest.mark.parametrize("part", ["text", "data", "ngram", "generation", "evaluation", "tasks", "runs", "cli"])
+@pytest.mark.parametrize(
+    "part", ["text", "data", "ngram", "generation", "evaluation", "tagging", "tasks", "runs", "cli"]
+)
 def test_what_every_model_shares_does_not_import_torch(part: str):
     """So that a model that counts starts without it."""
     for file in (PACKAGE / part).rglob("*.py"):
