@@ -70,6 +70,12 @@ def read_text(source: Source) -> str:
     return b"".join(chunks).decode()
 
 
+def is_conllu(text: str) -> bool:
+    """Whether the first line that is no comment has columns, which raw text has not."""
+    first = next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
+    return first.count("\t") >= 2
+
+
 def parse(text: str, path: str) -> Iterator[Sentence]:
     """Sentences whose lines, all in a row, are those of the text."""
     lines = text.split("\n")

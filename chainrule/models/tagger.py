@@ -2,8 +2,8 @@
 
     x_i = [φ(w_i); Σ_parts ψ(part of w_i)],   h_i = [ahead(x_1 … x_i); back(x_n … x_i)],   p(t_i) = softmax(W h_i + b)
 
-φ is a vector per word, ψ one per beginning, ending and shape, so that words never seen have vectors too. Several
-columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common.
+φ is a vector per word, ψ one per beginning, ending, inner part and shape, so that words never seen have vectors too.
+Several columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ TASK = "tagging"
 @dataclass(frozen=True)
 class Config:
     cell: str = "lstm"
-    num_layers: int = 2
-    width: int = 192  # of each direction
+    num_layers: int = 1
+    width: int = 200  # of each direction
     word_width: int = 96
     spelling_width: int = 128
-    spelling_rows: int = 32768  # of the table of beginnings, endings and shapes
+    spelling_rows: int = 32768  # of the table of parts of words
     directions: int = 2  # 1: from left to right alone
     input_dropout: float = 0.3
-    spelling_dropout: float = 0.3  # of whole beginnings and endings
+    spelling_dropout: float = 0.2  # of whole parts of words
     dropout: float = 0.4
     columns: tuple[int, ...] = ()  # how many tags there are in each; the data decide
 
@@ -45,8 +45,8 @@ class Config:
 
 
 SIZES = {
-    "tiny": Config(num_layers=1, width=8, word_width=8, spelling_width=8, spelling_rows=256),
-    "small": Config(num_layers=1, width=128, word_width=64, spelling_width=64, spelling_rows=16384),
+    "tiny": Config(width=8, word_width=8, spelling_width=8, spelling_rows=256),
+    "small": Config(width=128, word_width=64, spelling_width=64, spelling_rows=16384),
     "medium": Config(),
 }
 DEFAULT_SIZE = "medium"

@@ -73,3 +73,29 @@ def check_tags(sentences: Sequence[Sentence], column: str, known: Sequence[str])
         f"{len(unknown):,} of {labelled:,} words have a tag in column {column} that training never had ({names}; the "
         f"first at {where}): they count as wrong"
     ]
+
+
+def describe(measured: Measured) -> dict[str, Any]:
+    """All figures of one column, as JSON has them."""
+    confusion = measured.confusion
+    return {
+        **vars(confusion.all),
+        "accuracy": confusion.all.accuracy,
+        "unseen": {**vars(measured.unseen), "accuracy": measured.unseen.accuracy},
+        "by_tag": [
+            {
+                "tag": each.label,
+                "words": each.words,
+                "given": each.given,
+                "precision": each.precision,
+                "recall": each.recall,
+                "f1": each.f1,
+            }
+            for each in confusion.by_label()
+        ],
+        "confusion": {"tags": confusion.labels, "counts": confusion.counts.tolist()},
+    }
+
+
+def summarise(measured: Measured) -> dict[str, Any]:
+    return {"accuracy": measured.confusion.all.accuracy, "unseen_accuracy": measured.unseen.accuracy}

@@ -1,6 +1,7 @@
-"""What the letters of a word tell: how it begins and ends, and its shape, each as a hash.
+"""What the letters of a word tell: how it begins and ends, what is in it, and its shape, each as a hash.
 
-'Walking' -> the hashes of w…, wa…, wal…, walk…, walki…, …g, …ng, …ing, …king, …lking and Xx
+'Walk' -> the hashes of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, the shape Xx, walk itself, and of
+<wa, wal, alk, lk>, <wal, walk, alk>
 """
 
 from collections.abc import Sequence
@@ -11,16 +12,20 @@ import numpy as np
 
 from chainrule.tagging.lexicon import shape
 
-LONGEST = 5
-COUNT = 2 * LONGEST + 1
+LONGEST = 5  # beginning or ending
+INNER = (3, 4)  # letters of what is in a word
+COUNT = 32  # parts of a word, at the most; what is in it comes last
 NONE = 0  # where a word has fewer
 
 
 def parts(word: str) -> list[str]:
-    """['w…', …, '…g', …, 'Xx'], shorter words having fewer of them."""
+    """['w…', …, '…k', …, '=Xx', '<walk>', '<wa', …], shorter words having fewer of them."""
     lower = word.lower()
+    whole = f"<{lower}>"
     lengths = range(1, min(LONGEST, len(lower)) + 1)
-    return [*[f"{lower[:n]}…" for n in lengths], *[f"…{lower[-n:]}" for n in lengths], f"={shape(word)}"]
+    inner = [whole[at : at + n] for n in INNER for at in range(len(whole) - n + 1)]
+    ends = [*[f"{lower[:n]}…" for n in lengths], *[f"…{lower[-n:]}" for n in lengths]]
+    return [*ends, f"={shape(word)}", f"{whole}=", *inner][:COUNT]
 
 
 @lru_cache(maxsize=1 << 17)
