@@ -160,3 +160,11 @@ def as_documents(texts: Sequence[str], path: str) -> Documents:
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     buffer = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
     return Documents(buffer, starts, ends, np.arange(1, len(texts) + 1), path, 0)
+
+
+def read_lines(name: str, encoding: str = "auto") -> list[str]:
+    """Every line of a text file, empty ones too, so that what is made of them stays in step."""
+    found = expand([name])
+    if len(found) != 1 or found[0].format not in ("text",):
+        raise UserError(f"'{name}' is not one file of text; give a file with one text a line, or - for standard input")
+    return list(_lines(found[0], encoding))

@@ -7,6 +7,7 @@ attention, or by the cross-attention of Transformers. The condition is {"source"
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerE
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.softmax import Candidates, linear_cross_entropy
 from chainrule.models._neural import LARGE_VOCABULARY, NeuralModel
-from chainrule.models.base import IGNORE, Batch, Loss, State
+from chainrule.models.base import IGNORE, Batch, Loss, State, check_ids
 
 TASK = "translation"  # what it learns, for people who give it plain text
 KINDS = (*CELLS, "transformer")
@@ -151,23 +152,35 @@ class Model(NeuralModel):
         return self._begin(condition, keeps=True)
 
     def _begin(self, condition: Any, keeps: bool) -> State:
+        return self.begin_from(*self.source_vectors(condition), keeps)
+
+    @property
+    def source_table(self) -> nn.Embedding:
+        return self.embedding if self.config.source_vocabulary_size is None else self.source_embedding
+
+    def source_vectors(self, condition: Any) -> tuple[Tensor, Tensor]:
+        """The vectors of the source's words, (batch, places, width), and how many each row has."""
         source = torch.as_tensor(condition["source"]).long().to(self.device)
         lengths = torch.as_tensor(condition["lengths"]).long().to(self.device)
         if source.shape[1] > self.config.longest:
             raise UserError(
                 f"the source has {source.shape[1]} tokens but this model reads {self.config.longest}; shorten it"
             )
-        table = self.embedding if self.config.source_vocabulary_size is None else self.source_embedding
-        memory, thought = self.encoder(self._embed(source, table), lengths)
+        check_ids(np.array([int(bound) for bound in source.aminmax()]), self.source_table.num_embeddings)
+        return self.source_table(source), lengths
+
+    def begin_from(self, vectors: Tensor, lengths: Tensor, keeps: bool) -> State:
+        """Encode; `keeps`: whether the state serves for more than one call of `read`."""
+        memory, thought = self.encoder(self._normed(vectors), lengths)
         return self.decoder.start(memory, lengths, thought, keeps)
 
-    def _embed(self, tokens: Tensor, table: nn.Embedding) -> Tensor:
-        x: Tensor = self.dropout(F.rms_norm(table(tokens), (self.config.width,)))
+    def _normed(self, vectors: Tensor) -> Tensor:
+        x: Tensor = self.dropout(F.rms_norm(vectors, (self.config.width,)))
         return x
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         assert state is not None, "a decoder cannot read without a source"
-        return self.decoder.read(self._embed(tokens, self.embedding), state)
+        return self.decoder.read(self._normed(self.embedding(tokens)), state)
 
     def advance(
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
@@ -202,7 +215,7 @@ class Model(NeuralModel):
         targets (batch, time) begin with what is read before the first word is said; None where there is no attention.
         """
         tokens = torch.as_tensor(targets).long().to(self.device)
-        return self.decoder.alignment(self._embed(tokens, self.embedding), self._begin(condition, keeps=False))
+        return self.decoder.alignment(self._normed(self.embedding(tokens)), self._begin(condition, keeps=False))
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
         return self.embedding.weight if self.config.tied else self.unembedding.weight, self.output_bias
