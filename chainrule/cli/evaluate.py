@@ -61,13 +61,17 @@ def command(
 
 
 def _evaluate_task(run: Any, inputs: list[str] | None, as_json: bool) -> None:
-    """A run of another task than text is measured by that task's own command."""
+    """A run of another task than text is measured by the command that it is for."""
     import importlib
 
     from chainrule import lookup
+    from chainrule.errors import UserError
 
     name = lookup.find("chainrule.tasks", run.task, "task").COMMAND
-    importlib.import_module(f"chainrule.cli.{name}").evaluate(run, inputs, as_json)
+    module = importlib.import_module(f"chainrule.cli.{name}")
+    if not hasattr(module, "evaluate"):
+        raise UserError(f"'{run.path}' is a run of the task {run.task}; see how to measure it: chainrule {name} --help")
+    module.evaluate(run, inputs, as_json)
 
 
 def _kept_aside(run: Any) -> Any:

@@ -38,7 +38,7 @@ def as_torch(model: Model, row: int) -> list[torch.Tensor]:
     config = model.config
     reference = nn.LSTM(config.word_width + config.spelling_width, config.width, bidirectional=True, batch_first=True)
     with torch.no_grad():
-        for ending, cell in zip(("", "_reverse"), model.encoder.cells, strict=True):
+        for ending, cell in zip(("", "_reverse"), model.encoder.recurrent.cells, strict=True):
             getattr(reference, f"weight_ih_l0{ending}").copy_(cell.input_weight)
             getattr(reference, f"weight_hh_l0{ending}").copy_(cell.recurrent_weight)
             getattr(reference, f"bias_ih_l0{ending}").copy_(cell.bias)
@@ -77,20 +77,30 @@ def test_the_loss_is_the_sum_over_columns_of_torchs():
 def test_words_on_both_sides_count_with_two_directions_and_only_those_before_with_one():
     for directions, is_changed in ((2, True), (1, False)):
         model = make(directions=directions).eval()
-        changed = [SENTENCES[0][:3] + ["up"]]
+        changed = [[*SENTENCES[0][:3], "up"]]
         windows = [collate(each, IDS[:1], TAGS[:1], PADDING) for each in (SENTENCES[:1], changed)]
         first = [
             model.logits(
-                torch.from_numpy(window.inputs), {name: torch.from_numpy(each) for name, each in window.condition.items()}
+                torch.from_numpy(window.inputs),
+                {name: torch.from_numpy(each) for name, each in window.condition.items()},
             )[0][0, 0]
             for window in windows
         ]
         assert torch.equal(*first) is not is_changed
 
 
-@pytest.mark.parametrize("cell", ["elman", "gru", "lstm"])
-def test_a_batch_can_be_learned_by_heart(cell: str):
-    model = make(cell=cell, input_dropout=0.0, spelling_dropout=0.0, dropout=0.0)
+def test_a_transformers_row_in_a_padded_batch_is_the_row_alone():
+    model = make(encoder="transformer").eval()
+    together = model.logits(batch().inputs, batch().condition)
+    for row, words in enumerate(SENTENCES):
+        one = batch(slice(row, row + 1))
+        for all_rows, alone in zip(together, model.logits(one.inputs, one.condition), strict=True):
+            torch.testing.assert_close(all_rows[row, : len(words)], alone[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["elman", "gru", "lstm", "transformer"])
+def test_a_batch_can_be_learned_by_heart(encoder: str):
+    model = make(encoder=encoder, input_dropout=0.0, spelling_dropout=0.0, dropout=0.0)
     optimizer = Optimizer(model, Recipe(optimizer="adamw", learning_rate=0.02))
     for _ in range(120):
         model.loss(batch()).mean.backward()
