@@ -105,6 +105,13 @@ MIXING = Document(
     "below each table stands when and where.",
     ("penn-treebank",),
 )
+TAGGING = Document(
+    DOCS / "tagging-results.md",
+    "Tagging: results",
+    "How well [taggers](tagging.md) do, beside those that count. Made by `make tag`; below the table stands when and\n"
+    "where.",
+    ("english",),
+)
 
 
 def this_machine() -> str:
@@ -124,6 +131,6 @@ def publish(document: Document, name: str, section: Section, is_trial: bool) -> 
 
 
 if __name__ == "__main__":
-    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING):
+    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TAGGING):
         each.write()
         print(each.path)
