@@ -86,18 +86,18 @@ def test_the_best_weights_are_those_of_the_lowest_rank_whatever_the_loss():
         seen.append((rank, {name: each.detach().clone() for name, each in model.named_parameters()}))
         return Validation({"loss": -rank, "perplexity": 1.0, "bits_per_byte": None, "points": 10 - rank}, rank)
 
-    class Heard(Watcher):
-        records: list[Record] = []
+    records: list[Record] = []
 
+    class Heard(Watcher):
         def evaluation(self, record: Record) -> None:
-            self.records.append(record)
+            records.append(record)
 
     journey = Journey(batches(), Budget(steps=6), validation=validate)
     Trainer(model, Recipe(optimizer="sgd", learning_rate=0.1, evaluations=3, steps=6), journey, Heard(), None).run()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, seen[1][1][name])
-    assert [record["points"] for record in Heard.records] == [7.0, 9.0, 8.0]
-    assert [record["is_best"] for record in Heard.records] == [True, True, False]
+    assert [record["points"] for record in records] == [7.0, 9.0, 8.0]
+    assert [record["is_best"] for record in records] == [True, True, False]
 
 
 def test_a_resumed_task_equals_one_without_interruption(tmp_path, monkeypatch):
