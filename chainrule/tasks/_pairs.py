@@ -277,7 +277,8 @@ class PairTask(Task):
         return self.encode_sources([text])[0]
 
     def encode_sources(self, texts: Sequence[str]) -> list[np.ndarray]:
-        return _encode(self.source_tokenizer, [self._as_read(text) for text in texts])
+        encoded = _encode(self.source_tokenizer, [self._as_read(text) for text in texts])
+        return [ids if text.strip() else ids[:0] for text, ids in zip(texts, encoded, strict=True)]
 
     def encode_target(self, text: str) -> np.ndarray:
         return _encode(self.tokenizer, [self._as_read(text)])[0]
