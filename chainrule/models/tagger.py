@@ -157,7 +157,7 @@ class Model(NeuralModel):
 def recipe(config: Config) -> dict[str, Any]:
     """A batch is about batch_size × window words."""
     rates = {"learning_rate": 0.002, "beta2": 0.99, "weight_decay": 0.15, "warmup": 0.02, "clip": 5.0}
-    return {"optimizer": "adamw", "batch_size": 16, "window": 64, **rates}
+    return {"optimizer": "adamw", "batch_size": 16, "window": 64, "ema": 0.998, **rates}
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from chainrule.tagging.collate import Vocabulary, collate
+from chainrule.tagging.collate import Vocabulary, pad
+from chainrule.tagging.spelling import spell
 from chainrule.tagging.tagset import TagSet
 
 WORDS_AT_ONCE = 4096
@@ -40,16 +41,20 @@ class NeuralTagger:
         found |= zip(group, self._read([sentences[each] for each in group]), strict=True)
         return [found[index] for index in range(len(sentences))]
 
-    @torch.no_grad()
     def _read(self, sentences: list[Sequence[str]]) -> list[list[np.ndarray]]:
         if not sentences:
             return []
         ids = [self.vocabulary.ids(words) for words in sentences]
-        window = collate(sentences, ids, [each[:, None] for each in ids], self.vocabulary.padding)
+        columns = self.read_rows(ids, spell(sentences, max(map(len, sentences))))
+        return [[column[row, : len(words)] for column in columns] for row, words in enumerate(sentences)]
+
+    @torch.no_grad()
+    def read_rows(self, ids: Sequence[np.ndarray], parts: np.ndarray) -> list[np.ndarray]:
+        """Numbers of words, and the hashes of their parts (rows, time, parts) -> (rows, time, tags) for each column."""
         was_training = self.model.training
         self.model.eval()
-        condition = {name: torch.from_numpy(array) for name, array in window.condition.items()}
-        logits = self.model.logits(torch.from_numpy(window.inputs), condition)
+        lengths = torch.tensor([len(each) for each in ids])
+        inputs = torch.from_numpy(pad(ids, self.vocabulary.padding))
+        logits = self.model.logits(inputs, {"parts": torch.from_numpy(parts), "lengths": lengths})
         self.model.train(was_training)
-        columns = [each.softmax(-1).numpy() for each in logits]
-        return [[column[row, : len(words)] for column in columns] for row, words in enumerate(sentences)]
+        return [each.softmax(-1).numpy() for each in logits]
