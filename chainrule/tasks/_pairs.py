@@ -222,7 +222,8 @@ class PairTask(Task):
         total, count = 0.0, 0
         with torch.no_grad():
             for rows in self._groups(*self._held_out):
-                window = window_of(*([side[i] for i in rows] for side in self._held_out), self.tokenizer.eos)
+                sources, targets = ([side[i] for i in rows] for side in self._held_out)
+                window = window_of(sources, targets, self.tokenizer.eos)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
