@@ -67,7 +67,7 @@ def section(way: str, figures: dict[str, Any]) -> Section:
     source, target = WAYS[way]
     signatures = {each["bleu_signature"] for each in figures.values()}
     text = (
-        f"Multi30k, {source} → {target}: 29,000 pairs to learn from, 1,014 to choose the best weights by, 1,000 to test on.\n"
+        "29,000 pairs to learn from, 1,014 to choose the best weights by, 1,000 to test on.\n"
         f"Beam 5, small letters; BLEU is sacreBLEU's, `{' '.join(sorted(signatures))}`."
     )
     rows = [

@@ -123,8 +123,9 @@ def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
 def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
     """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
     delimiter = DELIMITERS[source.format]
-    quoting = csv.QUOTE_NONE if source.format == "tsv" else csv.QUOTE_MINIMAL
-    rows = csv.reader((line + "\n" for line in _lines(source, encoding)), delimiter=delimiter, quoting=quoting)
+    lines = (line + "\n" for line in _lines(source, encoding))
+    is_plain = source.format == "tsv"
+    rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL)
     places: tuple[int, int] | None = None
     line, width = 1, 2
     try:

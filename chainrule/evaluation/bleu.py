@@ -28,8 +28,13 @@ def is_measurable() -> bool:
 def measure(translations: Sequence[str], references: Sequence[str], lowercase: bool) -> Quality:
     """Of a whole text, one reference each; `lowercase`: capitals do not matter."""
     bleu, chrf = _metrics(lowercase)
-    found = [metric.corpus_score(list(translations), [list(references)]).score for metric in (bleu, chrf)]
-    return Quality(*found, str(bleu.get_signature()), str(chrf.get_signature()))
+    texts, right = list(translations), [list(references)]
+    return Quality(
+        bleu=bleu.corpus_score(texts, right).score,
+        chrf=chrf.corpus_score(texts, right).score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+    )
 
 
 @dataclass(frozen=True)
@@ -49,17 +54,20 @@ def compare(
     metrics = dict(zip(("BLEU", "chrF2"), _metrics(lowercase), strict=True))
     from sacrebleu.significance import PairedTest
 
-    systems = [("other", list(others)), ("ours", list(translations))]
+    systems: list[Any] = [("other", list(others)), ("ours", list(translations))]
     test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=1000)
-    _, results = test()
+    results: dict[str, Any] = test()[1]
+    is_same = list(translations) == list(others)  # where nothing differs in any sample, sacreBLEU's p is its smallest
     return [
-        Difference(name, results[name][1].score, results[name][0].score, results[name][1].p_value) for name in metrics
+        Difference(name, mine.score, theirs.score, 1.0 if is_same else mine.p_value)
+        for name, (theirs, mine) in ((name, results[name]) for name in metrics)
     ]
 
 
 def _metrics(lowercase: bool) -> tuple[Any, Any]:
     try:
-        from sacrebleu.metrics import BLEU, CHRF
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise UserError(NEEDED) from None
     return BLEU(lowercase=lowercase, tokenize="13a"), CHRF(lowercase=lowercase)

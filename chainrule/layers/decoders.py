@@ -5,6 +5,7 @@ state in, hidden vectors and a state out). A state is a dict of rows that come a
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import hidden_future, rotations
 from chainrule.layers.recurrent import Recurrent
 
-State = dict[str, object]
+State = dict[str, Any]  # rows of arrays, by name
 
 
 class RecurrentDecoder(nn.Module):
@@ -54,12 +55,12 @@ class RecurrentDecoder(nn.Module):
         return {"layers": layers, "memory": Memory(self.attention.remember(memory), lengths)}
 
     def read(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        layers: tuple[tuple[Tensor, ...], ...] = state["layers"]  # type: ignore[assignment]
+        layers: tuple[tuple[Tensor, ...], ...] = state["layers"]
         count = len(self.first.cells)
         hidden, after = self.first(x, layers[:count])
         if self.attention is None:
             return hidden, {"layers": after}
-        memory: Memory = state["memory"]  # type: ignore[assignment]
+        memory: Memory = state["memory"]
         seen = self.attention(hidden, memory)
         if self.above is not None:
             hidden, more = self.above(torch.cat([hidden, seen], -1), layers[count:])
@@ -70,9 +71,9 @@ class RecurrentDecoder(nn.Module):
         """α of every target token over the places of the source, (rows, time, places); None without attention."""
         if self.attention is None:
             return None
-        layers: tuple[tuple[Tensor, ...], ...] = state["layers"]  # type: ignore[assignment]
+        layers: tuple[tuple[Tensor, ...], ...] = state["layers"]
         hidden, _ = self.first(x, layers[: len(self.first.cells)])
-        return self.attention.weights(hidden, state["memory"])  # type: ignore[arg-type]
+        return self.attention.weights(hidden, state["memory"])
 
 
 class TransformerDecoder(nn.Module):
@@ -93,7 +94,7 @@ class TransformerDecoder(nn.Module):
 
     def start(self, memory: Tensor, lengths: Tensor, thought: Tensor, keeps: bool) -> State:
         """`keeps`: whether keys and values of the target are kept for tokens that come later."""
-        remembered = [each for block in self.blocks for each in block.cross_attention.remember(memory)]  # type: ignore[operator, union-attr]
+        remembered = [each for block in self._each() for each in block.cross_attention.remember(memory)]
         state: State = {"memory": Memory(remembered, lengths)}
         if keeps:
             like = memory.new_empty(self.head_width)
@@ -101,15 +102,18 @@ class TransformerDecoder(nn.Module):
         return state
 
     def read(self, x: Tensor, state: State) -> tuple[Tensor, State]:
-        memory: Memory = state["memory"]  # type: ignore[assignment]
-        before: KeyValues | None = state.get("cache")  # type: ignore[assignment]
+        memory: Memory = state["memory"]
+        before: KeyValues | None = state.get("cache")
         cache = before.extend(x.shape[1]) if before else None
         positions, bias = self._positions(x, before), memory.bias[:, None]
-        for index, block in enumerate(self.blocks):
+        for index, block in enumerate(self._each()):
             key, value = memory.tensors[2 * index : 2 * index + 2]
-            look = partial(block.cross_attention, key=key, value=value, bias=bias)  # type: ignore[arg-type]
+            look = partial(block.cross_attention, key=key, value=value, bias=bias)
             x = block(x, positions, partial(cache.write, index) if cache else None, look)
         return self.norm(x), {"memory": memory} | ({"cache": cache} if cache else {})
+
+    def _each(self) -> list[Block]:
+        return list(self.blocks)  # type: ignore[arg-type]
 
     def _positions(self, x: Tensor, before: KeyValues | None) -> Positions:
         first = before.first if before else 0
@@ -118,15 +122,15 @@ class TransformerDecoder(nn.Module):
 
     def alignment(self, x: Tensor, state: State) -> Tensor:
         """α of the last layer, the mean over its heads: (rows, time, places)."""
-        memory: Memory = state["memory"]  # type: ignore[assignment]
+        memory: Memory = state["memory"]
         found: list[Tensor] = []
 
-        def watch(block: Block, index: int, look_x: Tensor) -> Tensor:
+        def watch(block: Block, index: int, asked: Tensor) -> Tensor:
             key, value = memory.tensors[2 * index : 2 * index + 2]
-            found.append(block.cross_attention.weights(look_x, key, memory.bias[:, None]).mean(1))
-            seen: Tensor = block.cross_attention(look_x, key, value, memory.bias[:, None])
+            found.append(block.cross_attention.weights(asked, key, memory.bias[:, None]).mean(1))
+            seen: Tensor = block.cross_attention(asked, key, value, memory.bias[:, None])
             return seen
 
-        for index, block in enumerate(self.blocks):
+        for index, block in enumerate(self._each()):
             x = block(x, self._positions(x, None), None, partial(watch, block, index))
         return found[-1]

@@ -70,8 +70,8 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
         """x (rows, time, width), key and value (rows, places, width), bias (rows, 1, 1, places)."""
-        heads = [self._split(each) for each in (self.query(x), key, value)]
-        mixed = F.scaled_dot_product_attention(*heads, attn_mask=bias)
+        query, keys, values = (self._split(each) for each in (self.query(x), key, value))
+        mixed = F.scaled_dot_product_attention(query, keys, values, attn_mask=bias)
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return attended
 

@@ -237,3 +237,17 @@ def recipe(config: Config) -> dict[str, Any]:
         "cooldown": 0.7,
         "weight_decay": 0.01,
     }
+
+
+SHORT_SECONDS, FEW_TOKENS, FEWER_TOKENS = 1200.0, 200_000, 50_000
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+    """A Transformer at a size that suits the time and the pairs; `tokens` are those of the targets."""
+    is_small = seconds < SHORT_SECONDS or tokens < FEW_TOKENS
+    config = Config(width=128, encoder_layers=2, decoder_layers=2, hidden_width=384, dropout=0.1, label_smoothing=0.1)
+    if not is_small:
+        config = Config(width=256, encoder_layers=3, decoder_layers=3, dropout=0.2, label_smoothing=0.1)
+    size = f"an encoder and a decoder of {config.encoder_layers} layers, {config.width} wide"
+    changes = {"batch_size": 16 if tokens < FEWER_TOKENS else 48}  # small data want more updates
+    return config, changes, [f"{size}: for {seconds:,.0f} seconds and {tokens:,} tokens"]

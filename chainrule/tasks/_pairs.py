@@ -59,16 +59,7 @@ class Written:
 
 def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     """Read, split, make vocabularies, write ids."""
-    fields = Fields(settings.source, settings.target)
-    pairs = _normal(read_pairs(material.inputs, fields, material.reading.encoding), settings)
-    notes = pairs.notes
-    if material.validation:
-        train = pairs
-        held_out = _normal(read_pairs(material.validation, fields, material.reading.encoding), settings)
-        notes = notes + held_out.notes
-    else:
-        train, held_out, note = _split(pairs, material)
-        notes = notes + note
+    train, held_out, notes = _read(material, settings)
     target, source = _tokenizers(train, material.tokenization, settings.shared)
     target.save(folder / "tokenizer.json")
     if source is not target:
@@ -78,16 +69,8 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     for name, part in (("train", train), ("validation", held_out)):
         sources, targets = _encode(source, part.sources), _encode(target, part.targets)
         if name == "train":
-            fits = np.array(
-                [max(map(len, both)) <= settings.most_tokens for both in zip(sources, targets, strict=True)]
-            )
-            if not fits.all():
-                notes.append(
-                    f"{int((~fits).sum()):,} pairs with a side of more than {settings.most_tokens} tokens left out"
-                )
-            if not fits.any():
-                raise UserError(f"every pair has a side of more than {settings.most_tokens} tokens; raise most_tokens")
-            sources, targets = ([side[i] for i in np.flatnonzero(fits)] for side in (sources, targets))
+            sources, targets, note = _leave_out_long(sources, targets, settings.most_tokens)
+            notes += note
         _save(folder / FOLDER / f"{name}.safetensors", sources, targets)
         parts[name] = _describe(part, targets)
     texts = {"source": held_out.sources, "target": held_out.targets}
@@ -96,7 +79,28 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
         "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
         **vars(material.splitting), "text": parts,
     }  # fmt: skip
-    return Prepared(data, pairs.files, notes)
+    return Prepared(data, train.files, notes)
+
+
+def _read(material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[str]]:
+    """The pairs to learn from and those to measure by, and what is to be said of them."""
+    fields, encoding = Fields(settings.source, settings.target), material.reading.encoding
+    pairs = _normal(read_pairs(material.inputs, fields, encoding), settings)
+    if not material.validation:
+        return _split(pairs, material)
+    held_out = _normal(read_pairs(material.validation, fields, encoding), settings)
+    return pairs, held_out, pairs.notes + held_out.notes
+
+
+def _leave_out_long(
+    sources: list[np.ndarray], targets: list[np.ndarray], most: int
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+    kept = [i for i, both in enumerate(zip(sources, targets, strict=True)) if max(map(len, both)) <= most]
+    if not kept:
+        raise UserError(f"every pair has a side of more than {most} tokens; raise most_tokens")
+    left_out = len(sources) - len(kept)
+    notes = [f"{left_out:,} pairs with a side of more than {most} tokens left out"] if left_out else []
+    return [sources[i] for i in kept], [targets[i] for i in kept], notes
 
 
 def _normal(pairs: Pairs, settings: Settings) -> Pairs:
@@ -116,7 +120,8 @@ def _split(pairs: Pairs, material: Material) -> tuple[Pairs, Pairs, list[str]]:
         held_out[validation.lines - 1] = True
     if held_out.all():
         raise UserError("there is no pair left to train on after the split; lower --validation-fraction")
-    return pairs.select(~held_out), pairs.select(held_out), [split.note] if split.note else []
+    notes = pairs.notes + ([split.note] if split.note else [])
+    return pairs.select(~held_out), pairs.select(held_out), notes
 
 
 def _tokenizers(train: Pairs, tokenization: Tokenization, is_shared: bool) -> tuple[Tokenizer, Tokenizer]:
@@ -222,7 +227,8 @@ class PairTask(Task):
         total, count = 0.0, 0
         with torch.no_grad():
             for rows in self._groups(*self._held_out):
-                window = window_of(*([side[i] for i in rows] for side in self._held_out), self.tokenizer.eos)
+                sources, targets = ([side[i] for i in rows] for side in self._held_out)
+                window = window_of(sources, targets, self.tokenizer.eos)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
