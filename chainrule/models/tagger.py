@@ -36,9 +36,9 @@ class Config:
     spelling_width: int = 128
     spelling_rows: int = 32768  # of the table of parts of words
     directions: int = 2  # of a recurrent encoder; 1: from left to right alone
-    input_dropout: float = 0.5
-    spelling_dropout: float = 0.4  # of whole parts of words
-    dropout: float = 0.5
+    input_dropout: float = 0.3
+    spelling_dropout: float = 0.2  # of whole parts of words
+    dropout: float = 0.4
     columns: tuple[int, ...] = ()  # how many tags there are in each; the data decide
 
     def __post_init__(self) -> None:
@@ -156,8 +156,8 @@ class Model(NeuralModel):
 
 def recipe(config: Config) -> dict[str, Any]:
     """A batch is about batch_size × window words."""
-    rates = {"learning_rate": 0.002, "beta2": 0.99, "weight_decay": 0.15, "warmup": 0.02, "clip": 5.0}
-    return {"optimizer": "adamw", "batch_size": 16, "window": 64, "ema": 0.998, **rates}
+    rates = {"learning_rate": 0.002, "beta2": 0.99, "weight_decay": 0.05, "warmup": 0.02, "clip": 5.0}
+    return {"optimizer": "adamw", "batch_size": 16, "window": 64, **rates}
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:

@@ -38,7 +38,7 @@ SHOWN_SENTENCES = 3
 class Settings:
     columns: str = "upos xpos"  # of CoNLL-U, to be filled in
     beside: str = ""  # learned too where that helps, and then not used
-    unknown_words: float = 1.0  # α: a word seen c times is read as an unknown one α / (α + c) of the time
+    unknown_words: float = 0.5  # α: a word seen c times is read as an unknown one α / (α + c) of the time
 
     def __post_init__(self) -> None:
         require_number("unknown_words", self.unknown_words, 0)
