@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check browser pictures bench results learn compare mixes lock clean
+.PHONY: demo test check browser pictures bench results learn compare mixes translations tag lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -39,6 +39,12 @@ compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes
 
 mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/mixing-results.md; wants the run of ROWS=ptb-10
 	$(BIN)/python -m benchmarks.mixing
+
+translations: .venv/installed  ## Every rung of translation on Multi30k, hours; goes to docs/translations.md (WAYS='de-en')
+	$(BIN)/python -m benchmarks.translations $(WAYS)
+
+tag: .venv/installed  ## Taggers of English, a quarter of an hour each; goes to docs/tagging-results.md (ENCODERS='BiLSTM')
+	$(BIN)/python -m benchmarks.tagging $(ENCODERS)
 
 pictures: .venv/installed browser  ## The page of chainrule serve, photographed; goes to docs/serving
 	$(BIN)/python examples/pictures.py

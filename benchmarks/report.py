@@ -75,6 +75,7 @@ BENCHMARKS = Document(
         "time-to-quality",
         "throughput-transformer",
         "throughput-lstm",
+        "translating",
         "tape",
         "explaining",
         "serving",
@@ -106,6 +107,20 @@ MIXING = Document(
     "below each table stands when and where.",
     ("penn-treebank",),
 )
+TRANSLATIONS = Document(
+    DOCS / "translations.md",
+    "Translation: results",
+    "What each kind of [conditional model](translation.md) makes of Multi30k. Made by `make translations`; below each\n"
+    "table stands when and where.",
+    ("de-en", "en-de"),
+)
+TAGGING = Document(
+    DOCS / "tagging-results.md",
+    "Tagging: results",
+    "How well [taggers](tagging.md) do, beside those that count. Made by `make tag`; below the table stands when and\n"
+    "where.",
+    ("english",),
+)
 
 
 def this_machine() -> str:
@@ -125,6 +140,6 @@ def publish(document: Document, name: str, section: Section, is_trial: bool) -> 
 
 
 if __name__ == "__main__":
-    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING):
+    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TRANSLATIONS, TAGGING):
         each.write()
         print(each.path)

@@ -29,17 +29,21 @@ def command(
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a run on a text: perplexity, bits per byte, the hardest passages."""
+    """Measure a run on a text: perplexity, bits per byte, the hardest passages; a tagger on CoNLL-U: accuracies."""
     from chainrule.cli.output import print_json
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.errors import UserError
     from chainrule.evaluation.passages import worst_passages
     from chainrule.evaluation.score import figures
     from chainrule.runs.folder import Run
+    from chainrule.tasks.base import LANGUAGE
 
     if not 0 <= worst <= MOST_PASSAGES:
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
-    loaded = Run(run)
+    loaded = Run(run, task=None)
+    if loaded.task != LANGUAGE:
+        _evaluate_task(loaded, inputs, as_json)
+        return
     if quantize:
         options.quantize(loaded, quantize)
     unit = unit or loaded.config["data"].get("unit", "auto")
@@ -57,6 +61,20 @@ def command(
         print_json(result)
     else:
         _report(result, corpus.notes)
+
+
+def _evaluate_task(run: Any, inputs: list[str] | None, as_json: bool) -> None:
+    """A run of another task than text is measured by the command that it is for."""
+    import importlib
+
+    from chainrule import lookup
+    from chainrule.errors import UserError
+
+    name = lookup.find("chainrule.tasks", run.task, "task").COMMAND
+    module = importlib.import_module(f"chainrule.cli.{name}")
+    if not hasattr(module, "evaluate"):
+        raise UserError(f"'{run.path}' is a run of the task {run.task}; see how to measure it: chainrule {name} --help")
+    module.evaluate(run, inputs, as_json)
 
 
 def _kept_aside(run: Any) -> Any:

@@ -7,6 +7,8 @@ import typer
 
 from chainrule.cli import options
 
+MOST_WORDS = 100  # of a sentence whose tags are explained
+
 
 def command(
     run: options.RunPath,
@@ -31,23 +33,95 @@ def command(
     from chainrule.api import load
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.errors import UserError
+    from chainrule.runs.folder import Run
+    from chainrule.tasks.base import LANGUAGE
 
     if not 1 <= faces <= 1000:
         raise UserError(f"--faces must be from 1 to 1000, got {faces}")
     text = sys.stdin.read() if text == "-" else text
+    task = Run(run, task=None).task
+    if task == "tagging":
+        _explain_tags(run, text, as_json)
+        return
+    if task != LANGUAGE:
+        _explain_pair(run, text, html, as_json)
+        return
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
     found = load(run).explain(text, token, faces=faces, **sampling)
     if html is not None:
-        try:
-            html.write_text(found.html(), encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write '{html}': {error.strerror}") from None
+        _write(html, found.html())
     if as_json:
         print_json(found.to_json())
         return
     _report(found)
     print_notes(found.notes)
     say(f"page: {html}" if html else "as a page, with heat maps: --html FILE.html")
+
+
+def _write(file: Path, page: str) -> None:
+    from chainrule.errors import UserError
+
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write '{file}': {error.strerror}") from None
+
+
+def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None:
+    """Of a run that writes one text from another: where each word of it came from."""
+    from chainrule.cli.output import print_json, print_table, say
+    from chainrule.explain.alignment import explain_translation
+    from chainrule.explain.alignment_page import page
+    from chainrule.progress import visible_token
+    from chainrule.runs.pairs import load_pairs_run
+
+    loaded = load_pairs_run(run)
+    found = explain_translation(loaded.task, loaded.model, text)
+    if html is not None:
+        _write(html, page(found))
+    if as_json:
+        print_json(found.to_json())
+        return
+    print(found.text)
+    looked = found.attribution if found.attention is None else found.attention
+    rows = []
+    for token, probability, weights, parts in zip(
+        found.target, found.probabilities, looked, found.attribution, strict=True
+    ):
+        at, by = int(weights.argmax()), int(parts.argmax())
+        looks = visible_token(found.source[at]), f"{weights[at]:.2f}"
+        owes = visible_token(found.source[by]), f"{parts[by]:+.2f}"
+        rows.append((visible_token(token), f"{probability:.3f}", *looks, *owes))
+    print_table(("word", "probability", "looked at", "weight", "owes most to", "nats"), rows)
+    say(f"page: {html}" if html else "as a page, with the alignment and the beam: --html FILE.html")
+
+
+def _explain_tags(run: str, text: str, as_json: bool) -> None:
+    """Of a tagger: how probable each tag is, and which words and letters it hangs on."""
+    from chainrule.cli.output import print_json, print_table
+    from chainrule.errors import UserError
+    from chainrule.runs.folder import Run
+    from chainrule.tagging.reasons import explain
+    from chainrule.tagging.words import cut_words
+    from chainrule.tasks.tagging import Task
+
+    loaded = Run(run, task="tagging")
+    words = cut_words(text)[0]
+    if not 1 <= len(words) <= MOST_WORDS:
+        raise UserError(f"one sentence of 1 to {MOST_WORDS} words is explained, got {len(words)} words")
+    task = Task(loaded.path)
+    found = explain(task.tagger(loaded.model), words, task.tagset.columns[0])
+    if as_json:
+        print_json([vars(each) for each in found])
+        return
+    rows = []
+    for place, each in enumerate(found):
+        own = max(each.own, key=each.own.__getitem__)
+        others = [(lost, word) for at, (lost, word) in enumerate(zip(each.words, words, strict=True)) if at != place]
+        lost, other = max(others, default=(0.0, "–"))
+        tags = ", ".join(f"{tag} {probability:.3f}" for tag, probability in each.tags)
+        rows.append((each.word, tags, own, other, f"{each.own[own]:+.2f}", f"{lost:+.2f}"))
+    print_table(("word", "tags", "hangs on", "and on", "nats", "nats"), rows, left=4)
 
 
 def _report(found: Any) -> None:

@@ -13,8 +13,8 @@ import chainrule
 from chainrule.errors import Stopped, UserError
 
 ORDER = (
-    "train", "compare", "sample", "prompt", "evaluate", "explain", "mix", "serve", "doctor", "show", "plan", "graph",
-    "export", "import", "merge", "forget",
+    "train", "compare", "sample", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
+    "show", "plan", "graph", "export", "import", "merge", "forget",
 )  # fmt: skip
 
 

@@ -26,13 +26,15 @@ def command(
     if context is not None:
         _show_places(run, context, as_json)
         return
+    from chainrule import lookup
     from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
     from chainrule.runs.card import describe_settings
     from chainrule.runs.folder import Run
+    from chainrule.tasks.base import LANGUAGE
 
-    loaded = Run(run)
+    loaded = Run(run, task=None)
     damaged = loaded.verify() if verify else []
     facts = loaded.model.describe()
     metrics = loaded.metrics[-1] if loaded.metrics else {}
@@ -57,6 +59,8 @@ def command(
         rows += [("quality", describe_validation(metrics.get("validation")))]
         print_rows(rows)
         print_notes(loaded.config["notes"])
+        if loaded.task != LANGUAGE:
+            say(f"for: chainrule {lookup.find('chainrule.tasks', loaded.task, 'task').COMMAND} {loaded.path}")
         if verify and not damaged:
             say("every file is as it was written")
     if damaged:
@@ -92,7 +96,7 @@ def _list_runs(as_json: bool) -> None:
     runs: list[dict[str, str]] = []
     for path in sorted(file.parent for file in HOME.rglob("config.json")):
         try:
-            run = Run(path)
+            run = Run(path, task=None)
             facts = {"architecture": run.architecture, "started_at": run.config["started_at"]}
             runs.append({"run": str(path), **facts, "inputs": ", ".join(run.config["data"]["inputs"])})
         except (UserError, KeyError, TypeError):

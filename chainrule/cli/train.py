@@ -23,6 +23,10 @@ def command(
             show_default=False,
         ),
     ] = None,
+    task: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="language, or what the files are pairs for: translation, summarisation."),
+    ] = "language",
     minutes: Annotated[
         float | None,
         typer.Option(
@@ -171,6 +175,7 @@ def command(
         return
     request = Request(
         inputs=tuple(inputs or [DEFAULT_CORPUS]),
+        task=task,
         validation=tuple(validation or []),
         model=model,
         size=size,
@@ -207,8 +212,10 @@ def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
 
 
 def _report(run: Any, as_json: bool) -> None:
+    from chainrule import lookup
     from chainrule.cli import output
     from chainrule.runs.card import describe_settings
+    from chainrule.tasks.base import LANGUAGE
 
     metrics = run.metrics[-1]
     if as_json:
@@ -233,7 +240,10 @@ def _report(run: Any, as_json: bool) -> None:
     for source in run.config["data"].get("mixture", []):
         output.say(f"mixture: {source['name']}: {source['weight']:.1%} of the text, {source['epochs']:.2f} epochs")
     output.print_notes(run.config["notes"])
-    output.say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule show {run.path}")
+    use = f"sample {run.path} --prompt '...'"
+    if run.task != LANGUAGE:
+        use = f"{lookup.find('chainrule.tasks', run.task, 'task').COMMAND} {run.path}"
+    output.say(f"next: chainrule {use}   or   chainrule show {run.path}")
 
 
 def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
@@ -248,6 +258,7 @@ def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
 
 def describe_validation(measured: dict[str, Any] | None) -> str:
     from chainrule.cli.output import number, plural
+    from chainrule.runs.card import describe_figures
 
     if measured is None:
         return "none was kept aside"
@@ -258,4 +269,5 @@ def describe_validation(measured: dict[str, Any] | None) -> str:
     if impossible:
         return f"perplexity infinite: {impossible:,} tokens have probability zero under this model ({where})"
     bits = "" if measured["bits_per_byte"] is None else f"{number(measured['bits_per_byte'], 4)} bits per byte, "
-    return f"{bits}perplexity {number(measured['perplexity'])} per token, <eos> counted ({where})"
+    figures = describe_figures(measured)
+    return f"{figures}{bits}perplexity {number(measured['perplexity'])} per token, <eos> counted ({where})"

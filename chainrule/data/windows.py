@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,11 +41,42 @@ class Ring:
 
 @dataclass(frozen=True)
 class Window:
-    """inputs and targets (batch, time); `is_fresh` where a recurrent model starts again from nothing."""
+    """inputs and targets (batch, time); `is_fresh` where a recurrent model starts again from nothing.
+
+    `condition` is what the rows are read with, such as the sentences to translate: a nest of batch-first arrays.
+    """
 
     inputs: np.ndarray
     targets: np.ndarray
-    is_fresh: bool
+    is_fresh: bool = True
+    condition: Any = None
+
+
+class Batches(Protocol):
+    """What training reads, whatever the task: `window(step)` is the same whenever it is asked for.
+
+    Batches may differ in their number of rows and in their length.
+    """
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch, at the most."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of a row, at the most."""
+
+    @property
+    def tokens_per_step(self) -> float:
+        """On average."""
+
+    @property
+    def tokens_per_epoch(self) -> int: ...
+
+    def window(self, step: int) -> Window: ...
+
+    def epochs(self, steps: int) -> list[float]:
+        """How often each source has been gone through after so many steps."""
 
 
 class Windows:
@@ -68,6 +100,10 @@ class Windows:
     @property
     def tokens_per_step(self) -> int:
         return self.batch_size * self.length
+
+    @property
+    def tokens_per_epoch(self) -> int:
+        return sum(ring.size for ring in self.rings)
 
     def window(self, step: int) -> Window:
         link, turn = step % self.chain, step // self.chain

@@ -17,7 +17,7 @@ LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger o
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         total = hidden.new_zeros(())
         to_hidden, to_weight, to_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
         rows = max(1, LOGITS_AT_ONCE // len(weight))
@@ -26,9 +26,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
             scores = torch.addmm(bias, h, weight.t(), out=buffer[: len(h)])  # (rows, vocabulary)
             place = target[:, None]
             wanted, top = scores.gather(1, place), scores.amax(1, keepdim=True)
+            if smoothing:
+                wanted = wanted.lerp(scores.mean(1, keepdim=True), smoothing)
             sums = scores.sub_(top).exp_().sum(1, keepdim=True)
             total += (sums.log() + top - wanted).sum()
-            scores.div_(sums).scatter_add_(1, place, -torch.ones_like(sums))  # softmax minus one at the target
+            scores.div_(sums).scatter_add_(1, place, torch.full_like(sums, smoothing - 1))  # minus one at the target
+            if smoothing:
+                scores.sub_(smoothing / len(weight))
             torch.mm(scores, weight, out=gradient)
             to_weight.addmm_(scores.t(), h)
             to_bias += scores.sum(0)
@@ -37,15 +41,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_weight, to_bias = ctx.saved_tensors
-        return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None
+        return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
 
 
-def linear_cross_entropy(hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), without ever holding all logits."""
+def linear_cross_entropy(
+    hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float = 0.0
+) -> Tensor:
+    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), without ever holding all logits.
+
+    `smoothing`: the part of the target's probability that is given to all words alike.
+    """
     bias = hidden.new_zeros(len(weight)) if bias is None else bias
-    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets)
+    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
     return total
 
 

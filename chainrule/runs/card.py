@@ -3,19 +3,26 @@
 from pathlib import Path
 from typing import Any
 
+from chainrule import lookup
+
 
 def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
     lines = [
         *about(name, settings, metrics),
         "",
         "```",
-        f"chainrule sample {name} --prompt 'The'",
-        f"chainrule evaluate {name} other.txt",
+        *_uses(name, settings),
         f"chainrule show {name}",
         "```",
         "",
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _uses(name: str, settings: dict[str, Any]) -> list[str]:
+    if "task" in settings:
+        return [f"chainrule {lookup.find('chainrule.tasks', settings['task'], 'task').COMMAND} {name}"]
+    return [f"chainrule sample {name} --prompt 'The'", f"chainrule evaluate {name} other.txt"]
 
 
 def about(name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> list[str]:
@@ -57,7 +64,12 @@ def _quality(measured: dict[str, Any] | None) -> str:
         return f"gives {measured['impossible_tokens']:,} of {measured['tokens']:,} tokens of {of} probability zero."
     bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "
     perplexity = "beyond numbers" if measured["perplexity"] is None else f"{measured['perplexity']:.2f}"
-    return f"{bits}perplexity {perplexity} per token, on {of}."
+    return f"{describe_figures(measured)}{bits}perplexity {perplexity} per token, on {of}."
+
+
+def describe_figures(measured: dict[str, Any]) -> str:
+    """What a task measures beyond the loss: 'BLEU 36.50, ', or nothing."""
+    return "".join(f"{name} {value:.2f}, " for name, value in measured.get("figures", {}).items())
 
 
 def describe_settings(settings: dict[str, Any]) -> str:

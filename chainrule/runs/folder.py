@@ -17,6 +17,7 @@ from chainrule.data.documents import Documents
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models.base import LanguageModel
+from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import read_chat
 
@@ -34,7 +35,8 @@ def unfinished(path: Path) -> Path:
 class Run:
     """An existing run, its parts loaded when asked for."""
 
-    def __init__(self, path: str | os.PathLike[str]):
+    def __init__(self, path: str | os.PathLike[str], task: str | None = LANGUAGE):
+        """Whoever can use runs of another task than language says so, or None: of any."""
         self.path = Path(path)
         if not self.path.exists() and (HOME / self.path / "config.json").is_file():
             self.path = HOME / self.path  # a bare name is one of ours
@@ -47,6 +49,16 @@ class Run:
         except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
             raise UserError(f"'{self.path}/config.json' is damaged; train the run again") from None
         self._check_sizes()
+        if task is not None and self.task != task:
+            raise UserError(
+                f"'{self.path}' is a run of the task {self.task}, and this is for runs of the task {task}; "
+                f"chainrule show {self.path} says what it is for"
+            )
+
+    @property
+    def task(self) -> str:
+        """What it was trained for; runs that do not say are language models."""
+        return str(self.config.get("task", LANGUAGE))
 
     @property
     def name(self) -> str:

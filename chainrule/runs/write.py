@@ -13,6 +13,7 @@ from chainrule.config import to_json
 from chainrule.runs.card import write_card
 from chainrule.runs.folder import COUNTED, Run
 from chainrule.runs.making import new_run
+from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import EOS, Tokenizer
 
 
@@ -27,6 +28,7 @@ def write_run(
     metrics: dict[str, Any],
     started_at: float,
     training: dict[str, Any] | None = None,
+    task: str = LANGUAGE,
 ) -> None:
     """Everything but the token shards; `training` says how a model that learns by gradient learned."""
     tokenizer.save(folder / "tokenizer.json")
@@ -36,6 +38,7 @@ def write_run(
         file.write(json.dumps(metrics) + "\n")
     settings = {
         "chainrule": chainrule.__version__,
+        **({} if task == LANGUAGE else {"task": task}),
         "architecture": architecture,
         "model": to_json(model.config),
         "tokenizer": {

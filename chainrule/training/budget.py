@@ -17,6 +17,7 @@ from chainrule.data.shards import TokenShards
 from chainrule.data.windows import Ring, Windows
 from chainrule.models._neural import NeuralModel
 from chainrule.planning.machines import measure_this_machine
+from chainrule.tasks.base import Task
 from chainrule.text.base import Tokenizer
 from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
@@ -31,6 +32,7 @@ EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
 SCORED_PART = 0.1  # and no more than this to the validation text at the end
 RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_HIRING = 1.05  # how much faster several processes must be
+SPARED_PART = 0.08  # of the budget of another task than text is kept for measuring it in the end
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 
@@ -120,16 +122,41 @@ def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float
     model: NeuralModel = module.Model(config, size, text.tokenizer.eos)
     windows = Windows([Ring([stream])], [1.0], recipe.batch_size, recipe.window)
     journey = Journey(windows, Budget(steps=1 << 30), counts=np.bincount(stream, minlength=size))
-    trainer = Trainer(model, recipe, journey, Watcher(), None)
-    times: list[float] = []
-    began = time.perf_counter()
-    with trainer.together():
-        while len(times) < 2 or time.perf_counter() - began < seconds * 0.7:
-            at = time.perf_counter()
-            trainer.step()
-            times.append(time.perf_counter() - at)
+    training = windows.tokens_per_step / time_of_step(model, recipe, journey, seconds * 0.7)
     scored = stream[: max(4 * recipe.window, 1024)]
     at = time.perf_counter()
     model.score(scored)
     scoring = (len(scored) - 1) / (time.perf_counter() - at)
-    return Speed(windows.tokens_per_step / sorted(times)[len(times) // 2], scoring, model.num_parameters)
+    return Speed(training, scoring, model.num_parameters)
+
+
+def time_of_step(model: NeuralModel, recipe: Recipe, journey: Journey, seconds: float) -> float:
+    """The median of what can be done in so many seconds, and of two at the least."""
+    trainer = Trainer(model, recipe, journey, Watcher(), None)
+    times: list[float] = []
+    began = time.perf_counter()
+    with trainer.together():
+        while len(times) < 2 or time.perf_counter() - began < seconds:
+            at = time.perf_counter()
+            trainer.step()
+            times.append(time.perf_counter() - at)
+    return sorted(times)[len(times) // 2]
+
+
+def measure_task(task: Task, module: Any, config: Any, recipe: Recipe, is_asked: bool) -> tuple[Recipe, list[str]]:
+    """The number of processes that trains fastest, and what can be expected of it."""
+    assert recipe.minutes is not None
+    count = torch.get_num_threads()
+    counts = [recipe.workers] if is_asked or count < 2 or not CAN_FORK else [1, count]
+    seconds = min(recipe.minutes * 60 * MEASURED_PART, LONGEST_MEASUREMENT) / len(counts)
+    batches, found = task.batches(recipe), []
+    for workers in counts:
+        model = task.build(module, config, 0)
+        trial = replace(recipe, workers=workers)
+        found.append(time_of_step(model, trial, Journey(batches, Budget(steps=1 << 30)), seconds))
+    best = 1 if len(found) > 1 and found[0] > found[1] * WORTH_HIRING else 0
+    speed = batches.tokens_per_step / found[best]
+    hands = f" in {counts[best]} processes" if counts[best] > 1 else ""
+    epochs = speed * recipe.minutes * 60 * (1 - SPARED_PART) / batches.tokens_per_epoch
+    why = f"{speed:,.0f} tokens/s on this machine{hands}: about {epochs:.1f} times through the data"
+    return replace(recipe, workers=counts[best]), [why]

@@ -20,6 +20,8 @@ def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
 
 
 def _of_kind(module: Any, config: Any) -> Recipe:
+    if hasattr(module, "recipe"):  # an architecture that knows best
+        return Recipe(**module.recipe(config))
     width = getattr(config, "width", 128)
     reads = getattr(config, "context_length", None)
     if module.Model.carries_state:

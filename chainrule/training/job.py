@@ -10,8 +10,11 @@ from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.runs.folder import RESUMABLE, hash_file
 from chainrule.runs.making import sync
+from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
+
+UNREAD = ".documents.safetensors"  # beside the tokens: where they come from, which training does not ask
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Job:
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen, and for what reason
     budget_seconds: float | None = None  # of minutes, what is left for the loop
+    task: str = LANGUAGE
 
     def write(self, folder: Path) -> None:
         new = folder / f"{RESUMABLE}.tmp"
@@ -41,7 +45,7 @@ class Job:
         path = folder / RESUMABLE
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{field.name: values[field.name] for field in fields(cls)})
+            return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"'{path}' is missing or damaged ({error}); train again with --overwrite") from None
 
@@ -95,7 +99,7 @@ class Job:
 
     def check_settings(self, asked: dict[str, Any]) -> None:
         """What is asked for on going on must be what was asked for at first."""
-        known = {"model": self.architecture, **self.recipe, **self.model}
+        known = {"task": self.task, "model": self.architecture, **self.recipe, **self.model}
         for name, value in asked.items():
             if name in known and not _is_same(known[name], value):
                 raise UserError(
@@ -117,5 +121,6 @@ def _is_same(known: Any, asked: Any) -> bool:
 
 def hash_tokens(folder: Path) -> dict[str, str]:
     """{'tokens/train-00000.bin': sha256, ...} of what training reads in its folder."""
-    read = [folder / "tokenizer.json", folder / "tokens" / "index.json", *sorted((folder / "tokens").glob("*.bin"))]
+    found = sorted((folder / FOLDER).glob("*"))
+    read = [folder / "tokenizer.json", *(path for path in found if not path.name.endswith(UNREAD))]
     return {path.relative_to(folder).as_posix(): hash_file(path) for path in read if path.is_file()}

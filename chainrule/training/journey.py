@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.data.windows import Window, Windows
+from chainrule.data.windows import Batches, Window
+from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.training.watch import Record
 
 
@@ -37,7 +38,7 @@ class Position:
     seconds: float = 0.0
     evaluated: int = 0  # evaluations done
     glimpsed: int = 0  # looks at what the model expects
-    best_loss: float | None = None
+    best_loss: float | None = None  # or whatever else a task ranks by: the lowest
     best_step: int = 0
     epoch_nats: float = 0.0  # of the epoch that is under way
     epoch_tokens: int = 0
@@ -47,9 +48,9 @@ class Position:
 class Journey:
     """What training needs besides the model and the recipe."""
 
-    windows: Windows
+    windows: Batches
     budget: Budget
-    validation: np.ndarray | None = None  # a stream to choose the best weights by
+    validation: Validate | np.ndarray | None = None  # to choose the best weights by; of a stream, its loss
     bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
     counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
     describe_batch: Callable[[Window], str] = lambda window: "a batch"
@@ -57,3 +58,12 @@ class Journey:
     glimpse: Callable[[], list[Record]] | None = None
     clock: Callable[[], float] = time.perf_counter
     facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
+
+    @property
+    def validate(self) -> Validate | None:
+        """How the model is measured now and then, if at all."""
+        return self._loss_of_stream if isinstance(self.validation, np.ndarray) else self.validation
+
+    def _loss_of_stream(self, model: Any) -> Validation:
+        loss = float(-model.score(self.validation).astype(np.float64).mean())
+        return Validation(figures_of(loss, self.bytes_per_token), loss)

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import exp, isfinite, log
+from math import isfinite, log
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from chainrule.data.windows import Window
 from chainrule.errors import Diverged, Stopped
+from chainrule.evaluation.validation import Validate
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, State, select_rows
+from chainrule.models.base import IGNORE, Batch, State, change_arrays, select_rows
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.engine import advance_by
@@ -104,7 +104,7 @@ class Trainer:
         if others < 1:
             yield
             return
-        most = len(self._rows(0)) * windows.length
+        most = -(-windows.batch_size // (others + 1)) * windows.length
         if self.state is not None:
             self.state = unflatten(self.state, {name: shared(each) for name, each in flatten(self.state).items()})
         with threads(1):
@@ -146,16 +146,18 @@ class Trainer:
         candidates = self.sampler.draw() if self.sampler and is_sampled else None
         if rank:
             torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
-        return self._gradient(self.journey.windows.window(step), candidates, self._rows(rank))
+        window = self.journey.windows.window(step)
+        return self._gradient(window, candidates, self._rows(len(window.inputs), rank))
 
-    def _rows(self, rank: int) -> Tensor:
-        """Which rows of a batch are read by this process of all."""
-        windows = self.journey.windows
-        return torch.arange(windows.batch_size).tensor_split(min(self.recipe.workers, windows.batch_size))[rank]
+    def _rows(self, count: int, rank: int) -> Tensor:
+        """Which of the rows of a batch are read by this process of all."""
+        workers = min(self.recipe.workers, self.journey.windows.batch_size)
+        return torch.arange(count).tensor_split(workers)[rank]
 
     def _gradient(self, window: Window, candidates: Candidates | None, rows: Tensor | None = None) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
         inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
+        condition = change_arrays(window.condition, torch.from_numpy)
         count = int((window.targets != IGNORE).sum())
         nats = 0.0
         rows = torch.arange(len(inputs)) if rows is None else rows
@@ -166,7 +168,8 @@ class Trainer:
             if self.state is not None:
                 state = self.model.start(len(piece)) if window.is_fresh else select_rows(self.state, piece)
             with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-                loss, state = self._advance(Batch(inputs[piece], targets[piece]), state, candidates)
+                batch = Batch(inputs[piece], targets[piece], select_rows(condition, piece))
+                loss, state = self._advance(batch, state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
             if self.state is not None:
@@ -225,7 +228,7 @@ class Trainer:
             {
                 "event": "step",
                 "step": position.step,
-                "tokens": position.step * windows.tokens_per_step,
+                "tokens": round(position.step * windows.tokens_per_step),
                 "epochs": [round(each, 4) for each in windows.epochs(position.step)],
                 "progress": min(self.journey.budget.progress(position.step - 1, position.seconds), 1.0),
                 "seconds": round(position.seconds, 3),
@@ -241,28 +244,26 @@ class Trainer:
         due = int(progress * self.recipe.evaluations + 1e-9)
         if budget.is_over(position.step, position.seconds):
             due = self.recipe.evaluations
-        if due <= position.evaluated or self.journey.validation is None:
+        if due <= position.evaluated or self.journey.validate is None:
             return False
         position.evaluated = due
-        self._evaluate(self.journey.validation)
+        self._evaluate(self.journey.validate)
         return True
 
-    def _evaluate(self, validation: np.ndarray) -> None:
-        position, per_byte = self.position, self.journey.bytes_per_token
+    def _evaluate(self, validate: Validate) -> None:
+        position = self.position
         with self._averaged(), threads(self._threads):
-            loss = float(-self.model.score(validation).astype(np.float64).mean())
-            is_best = isfinite(loss) and (position.best_loss is None or loss < position.best_loss)
+            found = validate(self.model)
+            is_best = isfinite(found.rank) and (position.best_loss is None or found.rank < position.best_loss)
             if is_best:
-                position.best_loss, position.best_step = loss, position.step
+                position.best_loss, position.best_step = found.rank, position.step
                 self.best = {name: each.detach().clone() for name, each in self._named().items()}
             self.watcher.evaluation(
                 {
                     "event": "evaluation",
                     "step": position.step,
                     "seconds": round(position.seconds, 3),
-                    "loss": loss,
-                    "perplexity": exp(min(loss, 700)),
-                    "bits_per_byte": loss / log(2) / per_byte if per_byte else None,
+                    **found.figures,
                     "is_best": is_best,
                 }
             )

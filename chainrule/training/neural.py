@@ -5,21 +5,22 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from chainrule import lookup
 from chainrule.config import fields as config_fields
 from chainrule.config import override
 from chainrule.data.shards import TokenShards
 from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
-from chainrule.evaluation.stream import evaluate_shards
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
 from chainrule.runs.making import new_run
 from chainrule.runs.write import write_run
-from chainrule.text.base import Tokenizer
+from chainrule.tasks.base import LANGUAGE, Task
 from chainrule.training.budget import Choice, Text, allot, choose
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
 from chainrule.training.engine import check_engine
 from chainrule.training.expectation import expect
 from chainrule.training.job import Job, hash_tokens
+from chainrule.training.language import Language
 from chainrule.training.learn import learn
 from chainrule.training.memory import keep_freed_memory
 from chainrule.training.precision import check_precision
@@ -44,9 +45,9 @@ class Plan:
     is_sized: bool  # by name or by file
 
 
-def check(request: Request, module: Any) -> Plan:
-    """Refuse what cannot be, and fill in the rest."""
-    _check_names(request, module)
+def check(request: Request, module: Any, others: tuple[str, ...] = ()) -> Plan:
+    """Refuse what cannot be, and fill in the rest; `others` are names of settings that a task has taken."""
+    _check_names(request, module, others)
     asked = {key: value for key, value in request.settings.items() if key in RECIPE_FIELDS}
     own = {key: value for key, value in request.settings.items() if key not in RECIPE_FIELDS}
     asked.setdefault("seed", request.splitting.seed)
@@ -111,14 +112,15 @@ def make_choice(plan: Plan, module: Any, prepared: Prepared, folder: Path, start
     return allot(choice, module, text, plan.asked, started_at)
 
 
-def _check_names(request: Request, module: Any) -> None:
+def _check_names(request: Request, module: Any, others: tuple[str, ...]) -> None:
     """Settings of the model and of training share one set of names."""
     own = config_fields(module.Config)
     for name in request.settings:
         if name not in own and name not in RECIPE_FIELDS:
-            hint = did_you_mean(name, [*own, *RECIPE_FIELDS])
+            hint = did_you_mean(name, [*own, *RECIPE_FIELDS, *others])
+            of_task = f"of {request.task}: {', '.join(others)}; " if others else ""
             raise UserError(
-                f"unknown setting '{name}'{hint} (of {model_name(request)}: {', '.join(own)}; "
+                f"unknown setting '{name}'{hint} ({of_task}of {model_name(request)}: {', '.join(own)}; "
                 f"of training: {', '.join(sorted(RECIPE_FIELDS))})"
             )
 
@@ -140,7 +142,7 @@ def resume(name: str | Path, asked: dict[str, Any], tensorboard: bool = False) -
         job.check_settings(asked)
         job.check_unchanged(folder)
         finish(folder, path, job, tensorboard, is_resumed=True)
-    return Run(path)
+    return Run(path, task=None)
 
 
 def finish(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool = False) -> None:
@@ -162,11 +164,10 @@ def finish(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bo
 
 def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
     watchers = (TensorBoard(folder / "tensorboard"),) if tensorboard else ()
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    learned = learn(folder, job, tokenizer, watchers)
+    task = open_task(folder, job)
+    learned = learn(folder, job, task, watchers)
     trained_at = time.time()
-    held_out = TokenShards(folder / "tokens", "validation")
-    validation = evaluate_shards(learned.model, tokenizer, held_out, job.recipe["final_tokens"])
+    validation = task.evaluate(learned.model, job.build()[2])
     evaluated_at = time.time()
     metrics = {
         "seconds": round(learned.seconds if is_resumed else evaluated_at - job.started_at, 3),
@@ -184,6 +185,14 @@ def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
     write_run(
-        folder, path.name, job.architecture, learned.model, tokenizer, data, notes, metrics, job.started_at,
-        training={"recipe": job.recipe, "why": job.why},
+        folder, path.name, job.architecture, learned.model, task.tokenizer, data, notes, metrics, job.started_at,
+        training={"recipe": job.recipe, "why": job.why}, task=job.task,
     )  # fmt: skip
+
+
+def open_task(folder: Path, job: Job) -> Task:
+    """What was prepared in the folder of a training."""
+    if job.task == LANGUAGE:
+        return Language(folder, job)
+    task: Task = lookup.find("chainrule.tasks", job.task, "task").Task(folder)
+    return task

@@ -14,7 +14,13 @@ from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
 from chainrule.training.recipe import Recipe
 
-NOT_HIDDEN = ("embedding", "unembedding", "positions", "distance_bias")  # not inner layers: AdamW is theirs
+NOT_HIDDEN = (
+    "embedding",
+    "source_embedding",
+    "unembedding",
+    "positions",
+    "distance_bias",
+)  # not inner layers: AdamW is theirs
 SPARSE = "ngrams"
 MUON_RATE = 0.02
 

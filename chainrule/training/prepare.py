@@ -6,27 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from chainrule import lookup
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
 from chainrule.data.mixture import Mixture, Source, parse_inputs
 from chainrule.data.shards import Part, ShardWriter, write_index
 from chainrule.data.split import Split, Splitting, content_fractions, decide
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import UserError
 from chainrule.progress import progress
-from chainrule.text import KINDS
-from chainrule.text.base import Tokenizer, Vocabulary
+from chainrule.text.base import Tokenizer
+from chainrule.text.choice import Tokenization as Tokenization
+from chainrule.text.choice import make_tokenizer
 
 Pairs = Iterator[tuple[int, Documents, Documents]]  # (number of the source, training, validation)
 MIX_SEED = 0x6D6978  # which documents of a source are kept must not depend on which are validation
-
-
-@dataclass(frozen=True)
-class Tokenization:
-    tokenizer: str = "auto"  # bytes, characters, words, bpe, or a tokenizer.json / run to take it from
-    vocabulary_size: int | None = None
-    min_count: int | None = None
-    closed_vocabulary: bool = False
 
 
 @dataclass
@@ -99,31 +91,8 @@ class TextSource:
 
 def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: str) -> Tokenizer:
     """One that exists, or a new one trained on the training text alone."""
-    name = default if tokenization.tokenizer == "auto" else tokenization.tokenizer
-    if name not in KINDS:
-        return _existing_tokenizer(name)
-    vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
-    module = lookup.find("chainrule.text", name, "tokenizer", without=("base", "chat", "pieces"))
     with progress("vocabulary", source.total_bytes) as advance:
-        batches = (train for _, train, _ in source.pairs(advance) if len(train))
-        tokenizer: Tokenizer = module.train(batches, vocabulary)
-    return tokenizer
-
-
-def _existing_tokenizer(name: str) -> Tokenizer:
-    from chainrule.text.bpe import load_gpt2
-
-    path = Path(name)
-    if (path / "tokenizer.json").is_file():
-        return Tokenizer.load(path / "tokenizer.json")
-    if (path / "encoder.json").is_file():
-        return load_gpt2(path)
-    if path.is_file():
-        return Tokenizer.load(path)
-    kinds = ", ".join(KINDS)
-    raise UserError(
-        f"unknown tokenizer '{name}'{did_you_mean(name, KINDS)} (give one of {kinds}, a tokenizer.json, or a run)"
-    )
+        return make_tokenizer((train for _, train, _ in source.pairs(advance) if len(train)), tokenization, default)
 
 
 def prepare(source: TextSource, tokenization: Tokenization, folder: Path, default_tokenizer: str) -> Prepared:

@@ -49,12 +49,13 @@ def find_overfitting(steps: Sequence[Record], evaluations: Sequence[Record]) -> 
     if not now < min(before, losses[-1]):
         return None
     rise, step = losses[-1] / losses[best] - 1, measured[best]["step"]
+    kept = max((each["step"] for each in measured if each.get("is_best")), default=step)  # a task may not go by loss
     return Finding(
         "overfitting",
         "problem" if rise >= OVERFIT_BADLY else "note",
         f"it began at step {step:,}: since then validation loss rose from {losses[best]:.3f} to {losses[-1]:.3f} "
         f"({rise:+.1%}) while training loss fell from {before:.3f} to {now:.3f}",
-        f"the weights of step {step:,} are kept, so only time is lost; to gain by it use more text, a smaller model or "
+        f"the weights of step {kept:,} are kept, so only time is lost; to gain by it use more text, a smaller model or "
         "more dropout (--set dropout=0.2), or train a shorter time",
     )
 

@@ -60,7 +60,8 @@ class Gradients:
         """From the model, which has none afterwards."""
         for parameter, (values, rows) in zip(self._parameters, self._rooms, strict=True):
             gradient, parameter.grad = parameter.grad, None
-            if gradient is None:
+            if gradient is None:  # of a process that had no row to read
+                (values if rows is None else rows).zero_()
                 continue
             if rows is None:
                 values.copy_(gradient)

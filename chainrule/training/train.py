@@ -17,6 +17,7 @@ from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.write import write_run
+from chainrule.tasks.base import LANGUAGE
 from chainrule.training.prepare import Prepared, TextSource, Tokenization, prepare
 from chainrule.training.recipe import BUDGETS
 
@@ -32,6 +33,7 @@ class Request:
     """Everything `chainrule train` was asked for."""
 
     inputs: tuple[str, ...] = (DEFAULT_CORPUS,)
+    task: str = LANGUAGE
     validation: tuple[str, ...] = ()
     model: str | None = None  # None: ngram, or the best that a budget can buy
     size: str | None = None
@@ -61,7 +63,13 @@ def find_model(request: Request) -> Any:
         raise UserError(
             f"a {name} is not trained on text but made of runs; use: chainrule mix RUN RUN{MADE_OF_RUNS[name]}"
         )
-    return lookup.find("chainrule.models", name, "model", without=("base", *MADE_OF_RUNS))
+    module = lookup.find("chainrule.models", name, "model", without=("base", *MADE_OF_RUNS))
+    task = getattr(module, "TASK", LANGUAGE)
+    if request.task == LANGUAGE != task:
+        raise UserError(
+            f"{name} does not learn plain text; give pairs and the task: chainrule train --task {task} FILE"
+        )
+    return module
 
 
 def resolve_model(request: Request, module: Any, also: Collection[str] = ()) -> Any:
@@ -92,9 +100,13 @@ def default_name(text: str) -> str:
 
 def train(request: Request) -> Run:
     """The run, whole on disk; or an error, and nothing, or what can be gone on with."""
-    module = find_model(request)
     path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
+    if request.task != LANGUAGE:
+        from chainrule.training.tasked import train_task
+
+        return train_task(request, path)
+    module = find_model(request)
     is_counting = hasattr(module.Model, "fit")
     if is_counting:
         _refuse_budget(request)

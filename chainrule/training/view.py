@@ -24,6 +24,7 @@ SAMPLE_LINES = 4
 NAMES_WIDTH = 12  # of the column of names, with the space after it
 CURVE_WIDTH = 60
 SHORTEST_BAR = 10
+PLAIN = {"event", "step", "seconds", "loss", "perplexity", "bits_per_byte", "is_best"}  # of an evaluation
 
 
 class View(Watcher):
@@ -140,7 +141,8 @@ class View(Watcher):
         measured = self._evaluation
         mark = "★ best" if measured["is_best"] else f"best was {_number(self._best.get('loss'), '.4f')}"
         bits = [f"{_number(measured['bits_per_byte'], '.4f')} bits per byte"] if measured["bits_per_byte"] else []
-        text = _phrases([_number(measured["loss"], ".4f"), *bits, mark], self._width)
+        others = [f"{name} {_number(value, '.2f')}" for name, value in measured.items() if name not in PLAIN]
+        text = _phrases([_number(measured["loss"], ".4f"), *bits, *others, mark], self._width)
         text.highlight_regex(r"^\S+(?=,)", "bold")
         text.highlight_regex("★ best", "green")
         return text

@@ -80,3 +80,20 @@ def test_chances_add_up_to_the_size_of_the_sample():
     drawn = sampler.draw()
     assert set(drawn.ids[:100].tolist()) == set(range(900, 1000))
     assert all(int(drawn.ids[drawn.place[word]]) == word for word in drawn.ids.tolist())
+
+
+@pytest.mark.parametrize("smoothing", [0.1, 0.5])
+def test_smoothed_targets_equal_torchs(smoothing):
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight = torch.randn(9, 6, generator=generator), torch.randn(40, 6, generator=generator)
+    bias, targets = torch.randn(40, generator=generator), torch.arange(9) * 4
+    ours = [each.clone().requires_grad_() for each in (hidden, weight, bias)]
+    theirs = [each.clone().requires_grad_() for each in (hidden, weight, bias)]
+    found = linear_cross_entropy(ours[0], targets, ours[1], ours[2], smoothing)
+    logits = torch.nn.functional.linear(*theirs)
+    expected = torch.nn.functional.cross_entropy(logits, targets, reduction="sum", label_smoothing=smoothing)
+    torch.testing.assert_close(found, expected)
+    (found * 0.3).backward()
+    (expected * 0.3).backward()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,101 @@
+"""`make translations`: every rung of translation on Multi30k, both ways; goes to docs/translations.md. Hours.
+
+Tuned on the validation sentences. The test sentences are looked at here alone, once a row.
+"""
+
+import argparse
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import ROOT, run_process
+from benchmarks.report import TRANSLATIONS, Section, publish
+from chainrule.runs.folder import Run
+
+RAW = ROOT.parent / "shared" / "data" / "multi30k" / "raw"
+ALL = {"lowercase": "true", "label_smoothing": "0.1", "evaluations": "8", "validated": "300"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of model, and how long it learns."""
+
+    size: str
+    minutes: float
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+ROWS = {
+    "thought vector, read left to right": Row("thought", 15, {"direction": "ahead", "dropout": "0.2"}),
+    "thought vector, read right to left": Row("thought", 15, {"dropout": "0.2"}),
+    "dot-product attention": Row("dot", 25, {"dropout": "0.3"}),
+    "additive attention": Row("additive", 25, {"dropout": "0.3"}),
+    "Transformer": Row("small", 58, {"dropout": "0.2"}),
+}
+WAYS = {"de-en": ("de", "en"), "en-de": ("en", "de")}
+HEADER = ["", "minutes", "parameters", "epochs", "validation BLEU", "test2016 BLEU", "chrF"]
+
+
+def file(part: str, side: str) -> str:
+    return str(RAW / f"{part}.{side}.gz")
+
+
+def measure(row: Row, way: str, folder: Path, minutes: float) -> dict[str, Any]:
+    source, target = WAYS[way]
+    command = [sys.executable, "-m", "chainrule", "train", "--task", "translation", "--json"]
+    command += [file("train", source), file("train", target), "--size", row.size, "--minutes", str(minutes)]
+    command += [word for side in (source, target) for word in ("--validation", file("val", side))]
+    command += [word for name, value in (ALL | row.settings).items() for word in ("--set", f"{name}={value}")]
+    made = run_process([*command, "--vocabulary-size", "8000", "--as", str(folder)]).json
+    tested = run_process(
+        [sys.executable, "-m", "chainrule", "translate", str(folder), file("test_2016_flickr", source), "--json",
+         "--beam", "5", "--reference", file("test_2016_flickr", target)]
+    ).json["measured"]  # fmt: skip
+    return {
+        "minutes": minutes,
+        "parameters": made["parameters"],
+        "epochs": made["epochs"][0],
+        "validation": made["validation"]["figures"]["BLEU"],
+        **tested,
+        "log": [each for each in Run(folder, task=None).metrics if each["event"] == "evaluation"],
+    }
+
+
+def section(way: str, figures: dict[str, Any]) -> Section:
+    source, target = WAYS[way]
+    signatures = {each["bleu_signature"] for each in figures.values()}
+    text = (
+        "29,000 pairs to learn from, 1,014 to choose the best weights by, 1,000 to test on.\n"
+        f"Beam 5, small letters; BLEU is sacreBLEU's, `{' '.join(sorted(signatures))}`."
+    )
+    rows = [
+        [
+            name, f"{each['minutes']:g}", f"{each['parameters']:,}", f"{each['epochs']:.1f}",
+            f"{each['validation']:.2f}", f"{each['bleu']:.2f}", f"{each['chrf']:.2f}",
+        ]
+        for name, each in figures.items()
+    ]  # fmt: skip
+    return Section(f"Multi30k, {source} → {target}", text, HEADER, rows, figures)
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.translations", description=__doc__)
+    parser.add_argument("ways", nargs="*", default=list(WAYS), help=f"{', '.join(WAYS)}; default: both")
+    parser.add_argument("--only", action="append", help="a row by a part of its name; may be given several times")
+    parser.add_argument("--minutes", type=float, help="for every row, as a trial that is shown and kept nowhere")
+    arguments = parser.parse_args(words)
+    for way in arguments.ways:
+        kept = TRANSLATIONS.figures(way)
+        for name, row in ROWS.items():
+            if arguments.only and not any(part in name for part in arguments.only):
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                kept[name] = measure(row, way, Path(folder) / "run", arguments.minutes or row.minutes)
+            ordered = {each: kept[each] for each in ROWS if each in kept}
+            publish(TRANSLATIONS, way, section(way, ordered), is_trial=arguments.minutes is not None)
+
+
+if __name__ == "__main__":
+    main()

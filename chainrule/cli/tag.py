@@ -1,0 +1,174 @@
+"""`chainrule tag`: a tag for every word of a text."""
+
+from typing import Annotated, Any
+
+import typer
+
+from chainrule.cli import options
+
+WIDEST_MATRIX = 140  # characters, where there is no screen that says how wide it is
+MOST_MISTAKES = 8
+
+
+def command(
+    run: options.RunPath,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="CoNLL-U, or raw text with a sentence a line; default: standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="conllu or words (word/TAG); default: conllu for CoNLL-U, else words."),
+    ] = None,
+    column: Annotated[
+        str | None, typer.Option(help="Of words: which tags, upos or xpos; default: the run's first.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Tag the words of a text, with a run of chainrule train --task tagging."""
+    options.let_threads_sleep()
+    from chainrule.checks import require_choice
+    from chainrule.cli.output import print_json, show_text
+    from chainrule.data import conllu
+    from chainrule.data.sources import expand
+    from chainrule.errors import UserError
+    from chainrule.runs.folder import Run
+    from chainrule.tasks.tagging import Task, slashed
+
+    if form is not None:
+        require_choice("--format", form, ("conllu", "words"))
+    loaded = Run(run, task="tagging")
+    task = Task(loaded.path)
+    column = column or task.tagset.columns[0]
+    require_choice("--column", column, task.tagset.purpose)
+    sources = expand(inputs or ["-"])
+    texts = [(conllu.read_text(source), source.name) for source in sources]
+    is_raw = not any(conllu.is_conllu(text) for text, _ in texts)
+    sentences = [each for text, name in texts for each in (_raw(text) if is_raw else conllu.parse(text, name))]
+    if not sentences:
+        raise UserError(f"there are no words to tag in {', '.join(source.name for source in sources)}")
+    tagger = task.tagger(loaded.model)
+    words = [sentence.words for sentence in sentences]
+    if as_json:
+        print_json(_describe(tagger, words))
+        return
+    found = tagger.tag(words)
+    if (form or ("words" if is_raw else "conllu")) == "conllu":
+        filled = [sentence.with_columns(tags) for sentence, tags in zip(sentences, found, strict=True)]
+        show_text(conllu.write(filled) + ("\n" if is_raw else ""))
+    else:
+        show_text("".join(f"{slashed(each, tags[column])}\n" for each, tags in zip(words, found, strict=True)))
+
+
+def _raw(text: str) -> list[Any]:
+    from chainrule.data.conllu import make_sentence
+    from chainrule.tagging.words import cut_words
+
+    lines = [line.strip() for line in text.splitlines()]
+    cut = [(line, *cut_words(line)) for line in lines]
+    return [make_sentence(words, spaced, line) for line, words, spaced in cut if words]
+
+
+def _describe(tagger: Any, sentences: list[Any]) -> list[dict[str, Any]]:
+    """Each sentence with its tags and how probable they are."""
+    described = []
+    for words, columns in zip(sentences, tagger.probabilities(sentences), strict=True):
+        entry: dict[str, Any] = {"words": list(words)}
+        for name, tags, probabilities in zip(tagger.tagset.purpose, tagger.tagset.tags, columns, strict=False):
+            best = probabilities.argmax(1)
+            entry[name] = [tags[number] for number in best]
+            entry[f"{name}_probabilities"] = [
+                round(float(row[at]), 6) for row, at in zip(probabilities, best, strict=True)
+            ]
+        described.append(entry)
+    return described
+
+
+def evaluate(run: Any, inputs: list[str] | None, as_json: bool) -> None:
+    """What `chainrule evaluate` says of a tagger: accuracies, beside what any tagger should beat."""
+    from chainrule.cli.output import print_json, print_notes
+    from chainrule.data import conllu
+    from chainrule.errors import UserError
+    from chainrule.tagging.measure import check_tags, describe, measure, measure_baselines, summarise
+    from chainrule.tasks.tagging import Task
+
+    task = Task(run.path)
+    sentences = conllu.read(inputs) if inputs else task.held_out
+    if not sentences:
+        raise UserError(
+            f"'{run.path}' has no sentence kept aside; name a file: chainrule evaluate {run.path} DEV.conllu"
+        )
+    given = task.tagger(run.model).tag([sentence.words for sentence in sentences])
+    columns, notes = {}, []
+    for name, tags in zip(task.tagset.purpose, task.tagset.tags, strict=False):
+        notes += check_tags(sentences, name, tags)
+        ours = measure(name, sentences, [each[name] for each in given], task.seen)
+        if not ours.confusion.all.words:
+            continue
+        others = measure_baselines(name, task.train, sentences, task.seen)
+        beside = {baseline: summarise(each) for baseline, each in others.items()}
+        columns[name] = {**describe(ours), "beside": beside, "mistakes": ours.confusion.mistakes(MOST_MISTAKES)}
+    words = sum(len(sentence.words) for sentence in sentences)
+    result = {
+        "run": str(run.path),
+        "inputs": inputs or ["validation"],
+        "sentences": len(sentences),
+        "words": words,
+        "columns": columns,
+        "notes": notes,
+    }
+    if as_json:
+        print_json(result)
+        return
+    _report(result)
+    print_notes(notes)
+
+
+def _report(result: dict[str, Any]) -> None:
+    import sys
+    from shutil import get_terminal_size
+
+    from chainrule.cli.output import plural, print_table
+
+    print(f"{plural(result['sentences'], 'sentence')}, {plural(result['words'], 'word')}")
+    rows = []
+    for name, found in result["columns"].items():
+        unseen = f"{name} of {found['unseen']['words']:,} unseen words"
+        beside = list(found["beside"].values())
+        rows.append([name, _percent(found["accuracy"]), *[_percent(each["accuracy"]) for each in beside]])
+        rows.append(
+            [unseen, _percent(found["unseen"]["accuracy"]), *[_percent(each["unseen_accuracy"]) for each in beside]]
+        )
+    names = list(next(iter(result["columns"].values()))["beside"])
+    print_table(["right, %", "tagger", *names], rows)
+    for name, found in result["columns"].items():
+        print()
+        print_table([name, "words", "precision", "recall", "F1"], map(_tag_row, found["by_tag"]))
+        matrix = _matrix(**found["confusion"])
+        if len(matrix[0]) <= (get_terminal_size().columns if sys.stdout.isatty() else WIDEST_MATRIX):
+            print("", *matrix, "", sep="\n")
+        for right, guess, count in found["mistakes"]:
+            print(f"{count:,} times {right} was taken for {guess}")
+
+
+def _tag_row(each: dict[str, Any]) -> list[str]:
+    return [each["tag"], f"{each['words']:,}", *[_percent(each[name]) for name in ("precision", "recall", "f1")]]
+
+
+def _matrix(tags: list[str], counts: list[list[int]]) -> list[str]:
+    """A line for each right tag, and in it a column for each that was given."""
+    cells = [["right ↓ given →", *tags]]
+    cells += [[tag, *[str(count) if count else "·" for count in row]] for tag, row in zip(tags, counts, strict=True)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rows = [zip(row, widths, strict=True) for row in cells]
+    return [
+        " ".join(cell.rjust(width) if at else cell.ljust(width) for at, (cell, width) in enumerate(row)) for row in rows
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f}"

@@ -1,0 +1,46 @@
+"""Rows of similar length side by side, so that little of a batch is padding: a pure function of the step.
+
+Rows are sorted by their length, give or take a little that changes with the epoch, and cut into batches of about so
+many tokens, padding counted; every epoch then has them in another order.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+SPREAD = 4.0  # how much longer than it is a row may pass for
+
+
+class Buckets:
+    def __init__(self, lengths: np.ndarray, tokens: int, seed: int = 0):
+        self.lengths, self.seed = lengths, seed
+        self.sizes = _cut(np.sort(lengths), tokens)  # rows of each batch, from the shortest to the longest
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return len(self.sizes)
+
+    def rows(self, step: int) -> np.ndarray:
+        """Which rows are read in this step."""
+        epoch, at = divmod(step, len(self))
+        batches, order = _shuffle(self, epoch)
+        return batches[order[at]]
+
+
+@lru_cache(maxsize=4)
+def _shuffle(buckets: Buckets, epoch: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """The batches of an epoch, and their order."""
+    generator = np.random.Generator(np.random.Philox(key=[buckets.seed, epoch]))
+    jittered = buckets.lengths + generator.uniform(0, SPREAD, len(buckets.lengths))
+    batches = np.split(np.argsort(jittered), np.cumsum(buckets.sizes)[:-1])
+    return batches, generator.permutation(len(batches))
+
+
+def _cut(lengths: np.ndarray, tokens: int) -> list[int]:
+    """How many rows go into each batch, of lengths that rise: as many as fit if all are padded to the longest."""
+    sizes = [0]
+    for length in lengths.tolist():
+        if sizes[-1] and (sizes[-1] + 1) * length > tokens:
+            sizes.append(0)
+        sizes[-1] += 1
+    return sizes

@@ -1,0 +1,171 @@
+"""Pairs of texts, a source and its target: two aligned files, line by line, or one file of records with both.
+
+A TSV or CSV file has a header with the names of the two columns, or no header and just two columns. A JSONL file has
+the two fields in every line. Pairs with an empty side are left out and counted; whatever else does not fit is refused.
+"""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import numpy as np
+
+from chainrule.data.documents import Documents
+from chainrule.data.formats import Reader
+from chainrule.data.records import missing, split_lines
+from chainrule.data.sources import Source, expand
+from chainrule.errors import UserError
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+Row = tuple[int, str, str]  # the line it stands at, and both texts
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What the two columns or fields are called."""
+
+    source: str = "source"
+    target: str = "target"
+
+
+@dataclass
+class Pairs:
+    sources: list[str]
+    targets: list[str]
+    files: list[str]  # the paths read
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def select(self, chosen: np.ndarray) -> "Pairs":
+        """Those of a boolean mask or of some indices."""
+        places = np.arange(len(self))[chosen].tolist()
+        return Pairs([self.sources[i] for i in places], [self.targets[i] for i in places], self.files, self.notes)
+
+
+def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") -> Pairs:
+    """From one file with both sides, or from two files of as many lines."""
+    files = [expand([each]) for each in inputs]
+    flat = [source for group in files for source in group]
+    if len(flat) == 1 and flat[0].format != "text":
+        rows = _records(flat[0], fields, encoding)
+    elif len(flat) == 2 and all(source.format == "text" for source in flat):
+        rows = _aligned(flat[0], flat[1], encoding)
+    else:
+        named = " and ".join(f"'{source.name}'" for source in flat[:3]) + " and more" * (len(flat) > 3)
+        raise UserError(
+            f"pairs are read from one .tsv, .csv or .jsonl file, or from two text files of as many lines; got {named}"
+        )
+    found = Pairs([], [], [source.path for source in flat])
+    empty: list[int] = []
+    for line, source, target in rows:
+        if source.strip() and target.strip():
+            found.sources.append(source.strip())
+            found.targets.append(target.strip())
+        else:
+            empty.append(line)
+    if empty:
+        pairs = f"{len(empty):,} pair{'s' * (len(empty) > 1)}"
+        found.notes.append(f"{flat[0].name}: {pairs} with an empty side left out, the first at line {empty[0]:,}")
+    if not len(found):
+        raise UserError(f"'{flat[0].name}' holds no pair with two sides: nothing to learn from")
+    return found
+
+
+def _lines(source: Source, encoding: str) -> Iterator[str]:
+    for line in split_lines(Reader(source, encoding=encoding).text_chunks()):
+        yield line.decode()
+
+
+def _aligned(left: Source, right: Source, encoding: str) -> Iterator[Row]:
+    both = zip_longest(_lines(left, encoding), _lines(right, encoding))
+    for number, (source, target) in enumerate(both, start=1):
+        if source is None or target is None:
+            longer, shorter = (left, right) if target is None else (right, left)
+            raise UserError(
+                f"'{shorter.name}' ends after line {number - 1:,}, but '{longer.name}' goes on: its line {number:,} "
+                "has no partner; the two files must have as many lines"
+            )
+        yield number, source, target
+
+
+def _records(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
+    if source.format == "jsonl":
+        return _objects(source, fields, encoding)
+    if source.format in DELIMITERS:
+        return _table(source, fields, encoding)
+    raise UserError(f"'{source.name}' is no file of pairs; give a .tsv, .csv or .jsonl file, or two text files")
+
+
+def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
+    for number, line in enumerate(_lines(source, encoding), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{source.name}:{number} is not JSON ({error}); write one object per line") from None
+        if not isinstance(value, dict):
+            raise UserError(f"{source.name}:{number} is not an object; write each line as an object with both sides")
+        texts = []
+        for name in (fields.source, fields.target):
+            if not isinstance(value.get(name), str):
+                raise UserError(
+                    f"{source.name}:{number} has no text in the field {_missing(name, fields, list(value))}"
+                )
+            texts.append(value[name])
+        yield number, texts[0], texts[1]
+
+
+def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
+    """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
+    delimiter = DELIMITERS[source.format]
+    lines = (line + "\n" for line in _lines(source, encoding))
+    is_plain = source.format == "tsv"
+    rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL)
+    places: tuple[int, int] | None = None
+    line, width = 1, 2
+    try:
+        for row in rows:
+            if not row:
+                pass
+            elif places is None:
+                width = len(row)
+                is_header = fields.source in row and fields.target in row
+                if not is_header and width != 2:
+                    raise UserError(f"'{source.name}' has no column {_missing(fields.source, fields, row)}")
+                places = (row.index(fields.source), row.index(fields.target)) if is_header else (0, 1)
+                if not is_header:
+                    yield line, row[0], row[1]
+            elif len(row) != width:
+                raise UserError(f"{source.name}:{line} has {len(row)} columns, but the first row has {width}")
+            else:
+                yield line, row[places[0]], row[places[1]]
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise UserError(f"{source.name}:{line} is not a sound row ({error})") from None
+
+
+def _missing(name: str, fields: Fields, found: list[str]) -> str:
+    which = "source" if name == fields.source else "target"
+    return missing(name, found).replace("--field", f"--set {which}=NAME")
+
+
+def as_documents(texts: Sequence[str], path: str) -> Documents:
+    """Texts as documents, to train a tokenizer on and to encode."""
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([len(each) for each in encoded], dtype=np.int64)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    buffer = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
+    return Documents(buffer, starts, ends, np.arange(1, len(texts) + 1), path, 0)
+
+
+def read_lines(name: str, encoding: str = "auto") -> list[str]:
+    """Every line of a text file, empty ones too, so that what is made of them stays in step."""
+    found = expand([name])
+    if len(found) != 1 or found[0].format not in ("text",):
+        raise UserError(f"'{name}' is not one file of text; give a file with one text a line, or - for standard input")
+    return list(_lines(found[0], encoding))

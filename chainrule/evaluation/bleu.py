@@ -1,0 +1,73 @@
+"""BLEU and chrF of translations by sacreBLEU, with the signatures that make them comparable (Post, 2018)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.errors import UserError
+
+NEEDED = "measuring translations needs sacrebleu; run: pip install 'chainrule[translation]'"
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Both in percent, and how each was computed."""
+
+    bleu: float
+    chrf: float
+    bleu_signature: str
+    chrf_signature: str
+
+
+def is_measurable() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("sacrebleu") is not None
+
+
+def measure(translations: Sequence[str], references: Sequence[str], lowercase: bool) -> Quality:
+    """Of a whole text, one reference each; `lowercase`: capitals do not matter."""
+    bleu, chrf = _metrics(lowercase)
+    texts, right = list(translations), [list(references)]
+    return Quality(
+        bleu=bleu.corpus_score(texts, right).score,
+        chrf=chrf.corpus_score(texts, right).score,
+        bleu_signature=str(bleu.get_signature()),
+        chrf_signature=str(chrf.get_signature()),
+    )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one system from another: its score, theirs, and the chance to see as much where there is no difference."""
+
+    metric: str
+    score: float
+    other: float
+    p_value: float
+
+
+def compare(
+    translations: Sequence[str], others: Sequence[str], references: Sequence[str], lowercase: bool
+) -> list[Difference]:
+    """By sacreBLEU's paired bootstrap over sentences (Koehn, 2004)."""
+    metrics = dict(zip(("BLEU", "chrF2"), _metrics(lowercase), strict=True))
+    from sacrebleu.significance import PairedTest
+
+    systems: list[Any] = [("other", list(others)), ("ours", list(translations))]
+    test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=1000)
+    results: dict[str, Any] = test()[1]
+    is_same = list(translations) == list(others)  # where nothing differs in any sample, sacreBLEU's p is its smallest
+    return [
+        Difference(name, mine.score, theirs.score, 1.0 if is_same else mine.p_value)
+        for name, (theirs, mine) in ((name, results[name]) for name in metrics)
+    ]
+
+
+def _metrics(lowercase: bool) -> tuple[Any, Any]:
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError:
+        raise UserError(NEEDED) from None
+    return BLEU(lowercase=lowercase, tokenize="13a"), CHRF(lowercase=lowercase)

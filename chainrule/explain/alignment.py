@@ -1,0 +1,132 @@
+"""Why a translation says what it says: where each of its words looked, what each source word did for it, and what else
+was in the beam.
+
+Attention is where the decoder looked; attribution is what it made of it: integrated gradients of log p(y_t | y_<t, x)
+along the line from average source vectors to the real ones, so that a row adds up to what the source did for that word.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from chainrule.generation.beam import Beam
+from chainrule.generation.search import Step
+from chainrule.tasks._pairs import PairTask
+
+STEPS = 8  # on the line from no source to the source
+WIDTH = 5
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One beginning of the beam: its last token, how likely all of it is, and where it comes from and leads to."""
+
+    token: str
+    total: float  # log-probability of the whole beginning
+    parent: int | None  # among those of the step before
+    is_ended: bool
+    is_best: bool  # whether the text that was chosen begins so
+
+
+@dataclass(frozen=True)
+class Translated:
+    source: list[str]  # tokens, the end of the sentence included
+    target: list[str]
+    text: str
+    probabilities: list[float]  # of the target's tokens
+    attention: np.ndarray | None  # (target, source), rows sum to one; None: this model has none
+    attribution: np.ndarray  # (target, source), in nats
+    beam: list[list[Branch]]  # step by step
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "target": self.target,
+            "text": self.text,
+            "probabilities": self.probabilities,
+            "attention": None if self.attention is None else np.round(self.attention, 6).tolist(),
+            "attribution": np.round(self.attribution, 6).tolist(),
+            "beam": [[vars(branch) for branch in step] for step in self.beam],
+        }
+
+
+def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDTH) -> Translated:
+    written = task.write(model, [text], Beam(width=width))[0]
+    best, source = written.found[0], task.encode_source(text)
+    condition = task.condition([source])
+    eos = task.tokenizer.eos
+    read = np.array([[eos, *best.ids[:-1]]])
+    attention = model.alignment(condition, read)
+    source_text, target_text = task.source_tokenizer.token_text, task.tokenizer.token_text
+    return Translated(
+        source=[source_text(int(id)) for id in condition["source"][0]],
+        target=[target_text(id) for id in best.ids],
+        text=written.texts[0],
+        probabilities=np.exp(best.log_probabilities).tolist(),
+        attention=None if attention is None else attention[0].numpy(),
+        attribution=attribute(model, condition, read, np.array(best.ids)),
+        beam=_tree(written.steps, best.ids, target_text),
+    )
+
+
+def attribute(model: Any, condition: Any, read: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """What each place of the source adds to log p of each wanted token: (target, source)."""
+    vectors, lengths = model.source_vectors(condition)
+    average = model.source_table.weight.detach().mean(0)
+    shares = (torch.arange(STEPS) + 0.5) / STEPS
+    points = (average + shares[:, None, None] * (vectors.detach() - average)).requires_grad_()  # (steps, places, width)
+    state = model.begin_from(points, lengths.expand(STEPS), keeps=False)
+    hidden, _ = model.read(torch.from_numpy(read).expand(STEPS, -1), state)
+    chances = model.output(hidden).log_softmax(-1)[:, torch.arange(len(wanted)), torch.from_numpy(wanted)]
+    rows = []
+    for place in range(len(wanted)):
+        slopes = torch.autograd.grad(chances[:, place].sum(), points, retain_graph=True)[0].mean(0)
+        rows.append((slopes * (vectors.detach()[0] - average)).sum(-1))
+    found: np.ndarray = torch.stack(rows).numpy()
+    return found
+
+
+def _tree(steps: list[Step], best: tuple[int, ...], name: Any) -> list[list[Branch]]:
+    """Beginnings that ended go no further, so parents are counted among those that went on."""
+    tree: list[list[Branch]] = []
+    histories: list[list[int]] = [[]]
+    places: list[int | None] = [None]
+    for step in steps:
+        branches, going_on, next_places = [], [], []
+        for place, (parent, id, total, is_ended) in enumerate(
+            zip(step.parents, step.ids, step.totals, step.is_ended, strict=True)
+        ):
+            history = [*histories[parent], id]
+            branches.append(Branch(name(id), total, places[parent], is_ended, tuple(history) == best[: len(history)]))
+            if not is_ended:
+                going_on.append(history)
+                next_places.append(place)
+        tree.append(branches)
+        histories, places = going_on, list(next_places)
+    return tree
+
+
+def link_words(task: PairTask, model: Any, source: str, target: str) -> str:
+    """Which word of the source each word of the target looked at most, as '0-0 1-2': source first, counted from 0.
+
+    Words are what spaces part; a token looks for the word that it is a part of.
+    """
+    if not source.strip() or not target.strip():
+        return ""
+    ids, said = task.encode_source(source), task.encode_target(target)
+    weights = model.alignment(task.condition([ids]), np.concatenate([[task.tokenizer.eos], said[:-1]])[None])
+    if weights is None:
+        return ""
+    places = _words(ids, task.source_tokenizer)
+    words = _words(said, task.tokenizer)
+    by_word = np.zeros((max(words) + 1, max(places) + 1))
+    np.add.at(by_word, (np.array(words)[:, None], np.array(places)), weights[0, :, : len(places)].numpy())
+    return " ".join(f"{int(row.argmax())}-{number}" for number, row in enumerate(by_word))
+
+
+def _words(ids: np.ndarray, tokenizer: Any) -> list[int]:
+    """The number of the word that each token belongs to; every word begins with a space."""
+    starts = [tokenizer.token_bytes[int(id)].startswith(b" ") or tokenizer.joins_with_spaces for id in ids]
+    return np.maximum(np.cumsum(starts) - 1, 0).tolist()

@@ -1,0 +1,166 @@
+"""A tagger: every word is read with those around it, in both directions, and gets a tag.
+
+    x_i = [φ(w_i); Σ_parts ψ(part of w_i)],   h_i = [ahead(x_1 … x_i); back(x_n … x_i)],   p(t_i) = softmax(W h_i + b)
+
+φ is a vector per word, ψ one per beginning, ending, inner part and shape, so that words never seen have vectors too.
+Several columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from chainrule.checks import require_choice, require_fractions, require_sizes, require_whole
+from chainrule.errors import UserError
+from chainrule.layers.cells import CELLS
+from chainrule.layers.encoders import TransformerEncoder
+from chainrule.layers.recurrent import Recurrent
+from chainrule.layers.softmax import Candidates
+from chainrule.models._neural import NeuralModel
+from chainrule.models.base import IGNORE, Batch, Loss, State
+
+TASK = "tagging"
+TRANSFORMER = "transformer"
+
+
+@dataclass(frozen=True)
+class Config:
+    encoder: str = "lstm"  # or another recurrent cell, or transformer
+    num_layers: int = 1
+    width: int = 200  # of each direction, or of the Transformer
+    num_heads: int = 4  # of the Transformer
+    word_width: int = 96
+    spelling_width: int = 128
+    spelling_rows: int = 32768  # of the table of parts of words
+    directions: int = 2  # of a recurrent encoder; 1: from left to right alone
+    input_dropout: float = 0.3
+    spelling_dropout: float = 0.2  # of whole parts of words
+    dropout: float = 0.4
+    columns: tuple[int, ...] = ()  # how many tags there are in each; the data decide
+
+    def __post_init__(self) -> None:
+        require_choice("encoder", self.encoder, (*CELLS, TRANSFORMER))
+        require_whole("directions", self.directions, 1, 2)
+        require_whole("spelling_rows", self.spelling_rows, 2)
+        require_sizes(self, "num_layers", "width", "num_heads", "word_width", "spelling_width")
+        require_fractions(self, "input_dropout", "spelling_dropout", "dropout")
+        if self.encoder == TRANSFORMER and self.width % (2 * self.num_heads):
+            raise UserError(f"width must be a multiple of twice num_heads, got {self.width} and {self.num_heads}")
+
+
+SIZES = {
+    "tiny": Config(width=8, word_width=8, spelling_width=8, spelling_rows=256),
+    "small": Config(width=128, word_width=64, spelling_width=64, spelling_rows=16384),
+    "medium": Config(),
+}
+DEFAULT_SIZE = "medium"
+DEFAULT_TOKENIZER = "words"
+
+
+class Vectors(nn.Module):
+    """[φ(word); Σ ψ(part)]."""
+
+    def __init__(self, config: Config, vocabulary_size: int):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary_size, config.word_width)
+        self.parts = nn.Embedding(config.spelling_rows, config.spelling_width, padding_idx=0)
+        self.dropout = config.spelling_dropout
+        for table in (self.words, self.parts):
+            nn.init.normal_(table.weight, std=0.1)
+        nn.init.zeros_(self.parts.weight[0].detach())
+
+    def forward(self, words: Tensor, parts: Tensor) -> Tensor:
+        """words (batch, time), hashes of parts (batch, time, parts), 0 for none -> (batch, time, width)"""
+        rows = torch.where(parts > 0, 1 + parts % (len(self.parts.weight) - 1), 0).flatten(0, 1)
+        kept = F.dropout(self.parts.weight.new_ones(rows.shape), self.dropout, self.training)
+        spelled = F.embedding_bag(rows, self.parts.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
+        return torch.cat([self.words(words), spelled.unflatten(0, words.shape)], 2)
+
+
+class RecurrentReader(nn.Module):
+    """Every word with what stands before it and after it: (batch, time, vectors) -> (batch, time, width)."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.recurrent = Recurrent(
+            CELLS[config.encoder],
+            config.word_width + config.spelling_width,
+            config.width,
+            config.num_layers,
+            bidirectional=config.directions == 2,
+            input_dropout=config.input_dropout,
+            dropout=config.dropout,
+        )
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        hidden: Tensor = self.recurrent(vectors, None, lengths)[0]
+        return hidden
+
+
+class TransformerReader(nn.Module):
+    """The same by attention to all words of the sentence."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.widen = nn.Linear(config.word_width + config.spelling_width, config.width)
+        self.dropout = nn.Dropout(config.input_dropout)
+        width = config.width
+        self.blocks = TransformerEncoder(width, config.num_layers, config.num_heads, 4 * width, "gelu", config.dropout)
+
+    def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        hidden: Tensor = self.blocks(self.widen(self.dropout(vectors)), lengths)[0]
+        return hidden
+
+
+def make_encoder(config: Config) -> nn.Module:
+    return TransformerReader(config) if config.encoder == TRANSFORMER else RecurrentReader(config)
+
+
+class Model(NeuralModel):
+    """Of words (batch, time) and their `parts` (batch, time, parts) in rows that end after `lengths` (batch) words."""
+
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
+        super().__init__(config, vocabulary_size, eos)
+        self.embedding = Vectors(config, vocabulary_size)
+        self.encoder = make_encoder(config)
+        read = config.width * (1 if config.encoder == TRANSFORMER else config.directions)
+        self.heads = nn.ModuleList(nn.Linear(read, size) for size in config.columns)
+
+    def logits(self, words: Tensor, condition: dict[str, Tensor]) -> list[Tensor]:
+        """(batch, time, tags) for each column."""
+        vectors = self.embedding(words, condition["parts"])
+        hidden = self.encoder(vectors, condition["lengths"])
+        return [head(hidden) for head in self.heads]
+
+    def advance(
+        self, batch: Batch, state: State | None, candidates: Candidates | None = None
+    ) -> tuple[Loss, State | None]:
+        """The sum over columns of the negative log-likelihood of every tag that is asked for."""
+        targets = torch.as_tensor(batch.targets)
+        found = self.logits(torch.as_tensor(batch.inputs), batch.condition)
+        losses = [
+            F.cross_entropy(logits.flatten(0, 1), targets[..., column].flatten(), ignore_index=IGNORE, reduction="sum")
+            for column, logits in enumerate(found)
+        ]
+        return Loss(torch.stack(losses).sum(), int((targets != IGNORE).sum())), None
+
+    def matrix_parts(self, name: str) -> int:
+        is_gated = name.endswith(("input_weight", "recurrent_weight"))
+        return CELLS[self.config.encoder].gates if is_gated else 1
+
+
+def recipe(config: Config) -> dict[str, Any]:
+    """A batch is about batch_size × window words."""
+    rates = {"learning_rate": 0.002, "beta2": 0.99, "weight_decay": 0.05, "warmup": 0.02, "clip": 5.0}
+    return {"optimizer": "adamw", "batch_size": 16, "window": 64, **rates}
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+    """The medium size goes through a treebank of 200,000 words in half a minute of one core, the small one in less."""
+    size = "medium" if seconds * 2000 >= tokens else "small"
+    return SIZES[size], {}, [f"the {size} size: for {seconds:,.0f} seconds and {tokens:,} words"]

@@ -1,0 +1,44 @@
+"""Sentences as a tagger reads them: words as numbers, what their letters tell, and where each row ends."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from chainrule.data.windows import Window
+from chainrule.models.base import IGNORE
+from chainrule.tagging.spelling import spell
+from chainrule.text.base import Tokenizer
+
+
+class Vocabulary:
+    """The words of a closed tokenizer, each looked up whole; a space within a word passes for _."""
+
+    def __init__(self, tokenizer: Tokenizer):
+        assert tokenizer.unknown is not None
+        self.numbers = tokenizer.backend.get_vocab(with_added_tokens=False)
+        self.unknown, self.padding = tokenizer.unknown, tokenizer.eos
+
+    def ids(self, words: Sequence[str]) -> np.ndarray:
+        return np.array([self.numbers.get(spelled(word), self.unknown) for word in words], np.int64)
+
+
+def spelled(word: str) -> str:
+    return "_".join(word.split())
+
+
+def pad(rows: Sequence[np.ndarray], filling: int) -> np.ndarray:
+    """(time, ...) each -> (rows, longest time, ...)"""
+    time = max(map(len, rows))
+    padded = np.full((len(rows), time, *rows[0].shape[1:]), filling, np.int64)
+    for at, row in enumerate(rows):
+        padded[at, : len(row)] = row
+    return padded
+
+
+def collate(
+    sentences: Sequence[Sequence[str]], ids: Sequence[np.ndarray], tags: Sequence[np.ndarray], padding: int
+) -> Window:
+    """inputs (batch, time), targets (batch, time, columns)"""
+    lengths = np.array([len(words) for words in sentences], np.int64)
+    parts = spell(sentences, int(lengths.max()))
+    return Window(pad(ids, padding), pad(tags, IGNORE), condition={"parts": parts, "lengths": lengths})

@@ -1,0 +1,101 @@
+"""How good taggers are on sentences whose tags are known, beside the two that any tagger should beat."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chainrule.data.conllu import NOTHING, Sentence
+from chainrule.errors import UserError
+from chainrule.evaluation.accuracy import Confusion, Part
+from chainrule.tagging.hmm import HiddenMarkovTagger
+from chainrule.tagging.majority import MajorityTagger
+
+MAJORITY, HIDDEN_MARKOV = "most frequent tag", "hidden Markov"
+BASELINES: dict[str, Callable[..., Any]] = {MAJORITY: MajorityTagger, HIDDEN_MARKOV: HiddenMarkovTagger}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One column: what was taken for what, and the words that training never saw."""
+
+    column: str
+    confusion: Confusion
+    unseen: Part
+
+
+def measure(column: str, sentences: Sequence[Sentence], given: Iterable[Sequence[str]], seen: set[str]) -> Measured:
+    """Words without a tag are not counted."""
+    right, found, is_unseen = [], [], []
+    for sentence, tags in zip(sentences, given, strict=True):
+        for word, tag, guess in zip(sentence.words, sentence.column(column), tags, strict=True):
+            if tag != NOTHING:
+                right.append(tag)
+                found.append(guess)
+                is_unseen.append(word not in seen)
+    unseen = [a == b for a, b, new in zip(right, found, is_unseen, strict=True) if new]
+    return Measured(column, Confusion.count(right, found), Part(len(unseen), sum(unseen)))
+
+
+def measure_baselines(
+    column: str, train: Sequence[Sentence], sentences: Sequence[Sentence], seen: set[str]
+) -> dict[str, Measured]:
+    """Both are counted anew from the training sentences, which takes a second."""
+    words, tags = [each.words for each in train], [each.column(column) for each in train]
+    taggers = {name: make(words, tags) for name, make in BASELINES.items()}
+    return {
+        name: measure(column, sentences, [tagger.tag(each.words) for each in sentences], seen)
+        for name, tagger in taggers.items()
+    }
+
+
+def check_tags(sentences: Sequence[Sentence], column: str, known: Sequence[str]) -> list[str]:
+    """A note on tags that training never had, which can only be wrong; sentences with no other are refused."""
+    unknown = [
+        (tag, f"'{sentence.path}' line {sentence.line_of(word)}")
+        for sentence in sentences
+        for word, tag in enumerate(sentence.column(column))
+        if tag != NOTHING and tag not in known
+    ]
+    labelled = sum(tag != NOTHING for sentence in sentences for tag in sentence.column(column))
+    if not labelled:
+        return [f"no word has a tag in column {column}, so it was not measured"]
+    if len(unknown) == labelled:
+        tag, where = unknown[0]
+        raise UserError(
+            f"{where} has the {column} '{tag}', and like all the others it is none that the run was taught "
+            f"({', '.join(known[:20])}); measure on text with the tags of the training text"
+        )
+    if not unknown:
+        return []
+    tag, where = unknown[0]
+    names = ", ".join(sorted({each for each, _ in unknown})[:10])
+    return [
+        f"{len(unknown):,} of {labelled:,} words have a tag in column {column} that training never had ({names}; the "
+        f"first at {where}): they count as wrong"
+    ]
+
+
+def describe(measured: Measured) -> dict[str, Any]:
+    """All figures of one column, as JSON has them."""
+    confusion = measured.confusion
+    return {
+        **vars(confusion.all),
+        "accuracy": confusion.all.accuracy,
+        "unseen": {**vars(measured.unseen), "accuracy": measured.unseen.accuracy},
+        "by_tag": [
+            {
+                "tag": each.label,
+                "words": each.words,
+                "given": each.given,
+                "precision": each.precision,
+                "recall": each.recall,
+                "f1": each.f1,
+            }
+            for each in confusion.by_label()
+        ],
+        "confusion": {"tags": confusion.labels, "counts": confusion.counts.tolist()},
+    }
+
+
+def summarise(measured: Measured) -> dict[str, Any]:
+    return {"accuracy": measured.confusion.all.accuracy, "unseen_accuracy": measured.unseen.accuracy}

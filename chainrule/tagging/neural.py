@@ -1,0 +1,60 @@
+"""A trained tagger with the words and tags it knows: sentences in, probabilities and tags out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from chainrule.tagging.collate import Vocabulary, pad
+from chainrule.tagging.spelling import spell
+from chainrule.tagging.tagset import TagSet
+
+WORDS_AT_ONCE = 4096
+
+
+class NeuralTagger:
+    def __init__(self, model: Any, vocabulary: Vocabulary, tagset: TagSet):
+        self.model, self.vocabulary, self.tagset = model, vocabulary, tagset
+
+    def tag(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, list[str]]]:
+        """The most probable tag of every word, for each column that is shown."""
+        named = list(zip(self.tagset.purpose, self.tagset.tags, strict=False))
+        return [
+            {
+                name: [tags[number] for number in each.argmax(1)]
+                for (name, tags), each in zip(named, found, strict=False)
+            }
+            for found in self.probabilities(sentences)
+        ]
+
+    def probabilities(self, sentences: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
+        """Of every sentence, for each column: (words, tags). Sentences of similar length are read together."""
+        order = sorted(range(len(sentences)), key=lambda index: len(sentences[index]))
+        found: dict[int, list[np.ndarray]] = {}
+        group: list[int] = []
+        for index in order:
+            if group and (len(group) + 1) * len(sentences[index]) > WORDS_AT_ONCE:
+                found |= zip(group, self._read([sentences[each] for each in group]), strict=True)
+                group = []
+            group.append(index)
+        found |= zip(group, self._read([sentences[each] for each in group]), strict=True)
+        return [found[index] for index in range(len(sentences))]
+
+    def _read(self, sentences: list[Sequence[str]]) -> list[list[np.ndarray]]:
+        if not sentences:
+            return []
+        ids = [self.vocabulary.ids(words) for words in sentences]
+        columns = self.read_rows(ids, spell(sentences, max(map(len, sentences))))
+        return [[column[row, : len(words)] for column in columns] for row, words in enumerate(sentences)]
+
+    @torch.no_grad()
+    def read_rows(self, ids: Sequence[np.ndarray], parts: np.ndarray) -> list[np.ndarray]:
+        """Numbers of words, and the hashes of their parts (rows, time, parts) -> (rows, time, tags) for each column."""
+        was_training = self.model.training
+        self.model.eval()
+        lengths = torch.tensor([len(each) for each in ids])
+        inputs = torch.from_numpy(pad(ids, self.vocabulary.padding))
+        logits = self.model.logits(inputs, {"parts": torch.from_numpy(parts), "lengths": lengths})
+        self.model.train(was_training)
+        return [each.softmax(-1).numpy() for each in logits]

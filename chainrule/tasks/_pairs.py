@@ -1,0 +1,321 @@
+"""What tasks of pairs share: two texts, a tokenizer for both or one for each, batches by tokens, and beams that write.
+
+In a run: tokenizer.json of the target, tokens/source.json where the source has its own, tokens/NAME.safetensors with
+the ids of a part, and tokens/validation.json with its texts, to measure against.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.arrays import load_arrays, save_arrays
+from chainrule.data.pairs import Fields, Pairs, as_documents, read_pairs
+from chainrule.data.split import decide
+from chainrule.data.windows import Window
+from chainrule.errors import UserError
+from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.evaluation.validation import Validate, Validation, figures_of
+from chainrule.generation.beam import Beam
+from chainrule.generation.search import Found, Step, search
+from chainrule.models.base import Batch
+from chainrule.tasks._batches import PairBatches, condition_of, window_of
+from chainrule.tasks.base import FOLDER, Material, Prepared, Task
+from chainrule.text.base import Tokenizer
+from chainrule.text.choice import Tokenization, make_tokenizer
+
+SOURCE_TOKENIZER = "source.json"
+TEXTS = "validation.json"
+SETTINGS = "settings.json"
+DEFAULT_TOKENIZER = "bpe"
+SENTENCES_AT_ONCE = 64  # whose beams are one batch
+LOSS_TOKENS = 4096  # of one batch whose loss is measured
+SHOWN = 3  # translations in a sample
+
+
+@dataclass(frozen=True)
+class Settings:
+    lowercase: bool = False  # whether both sides are read in small letters
+    shared: bool = True  # one vocabulary for both sides
+    source: str = "source"  # the names of the two columns or fields
+    target: str = "target"
+    most_tokens: int = 100  # pairs with a longer side are not learned from
+    validated: int = 400  # pairs that are written anew at every look at the validation part
+
+
+@dataclass(frozen=True)
+class Written:
+    """The best targets of one source, best first."""
+
+    texts: list[str]
+    found: list[Found]
+    steps: list[Step]
+
+
+def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
+    """Read, split, make vocabularies, write ids."""
+    train, held_out, notes = _read(material, settings)
+    target, source = _tokenizers(train, material.tokenization, settings.shared)
+    target.save(folder / "tokenizer.json")
+    if source is not target:
+        source.save(folder / FOLDER / SOURCE_TOKENIZER)
+    (folder / FOLDER / SETTINGS).write_text(json.dumps(vars(settings)), encoding="utf-8")
+    parts = {}
+    for name, part in (("train", train), ("validation", held_out)):
+        sources, targets = _encode(source, part.sources), _encode(target, part.targets)
+        if name == "train":
+            sources, targets, note = _leave_out_long(sources, targets, settings.most_tokens)
+            notes += note
+        _save(folder / FOLDER / f"{name}.safetensors", sources, targets)
+        parts[name] = _describe(part, targets)
+    texts = {"source": held_out.sources, "target": held_out.targets}
+    (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+    data = {
+        "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
+        **vars(material.splitting), "text": parts,
+    }  # fmt: skip
+    return Prepared(data, train.files, notes)
+
+
+def _read(material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[str]]:
+    """The pairs to learn from and those to measure by, and what is to be said of them."""
+    fields, encoding = Fields(settings.source, settings.target), material.reading.encoding
+    pairs = _normal(read_pairs(material.inputs, fields, encoding), settings)
+    if not material.validation:
+        return _split(pairs, material)
+    held_out = _normal(read_pairs(material.validation, fields, encoding), settings)
+    return pairs, held_out, pairs.notes + held_out.notes
+
+
+def _leave_out_long(
+    sources: list[np.ndarray], targets: list[np.ndarray], most: int
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+    kept = [i for i, both in enumerate(zip(sources, targets, strict=True)) if max(map(len, both)) <= most]
+    if not kept:
+        raise UserError(f"every pair has a side of more than {most} tokens; raise most_tokens")
+    left_out = len(sources) - len(kept)
+    notes = [f"{left_out:,} pairs with a side of more than {most} tokens left out"] if left_out else []
+    return [sources[i] for i in kept], [targets[i] for i in kept], notes
+
+
+def _normal(pairs: Pairs, settings: Settings) -> Pairs:
+    if not settings.lowercase:
+        return pairs
+    return replace(
+        pairs, sources=[each.lower() for each in pairs.sources], targets=[each.lower() for each in pairs.targets]
+    )
+
+
+def _split(pairs: Pairs, material: Material) -> tuple[Pairs, Pairs, list[str]]:
+    """By the source's text, so that a sentence and its other translations never part."""
+    documents = as_documents(pairs.sources, material.inputs[0])
+    split = decide(iter([documents]), material.splitting, "line")
+    held_out = np.zeros(len(pairs), bool)
+    for _, validation in split(iter([documents])):
+        held_out[validation.lines - 1] = True
+    if held_out.all():
+        raise UserError("there is no pair left to train on after the split; lower --validation-fraction")
+    notes = pairs.notes + ([split.note] if split.note else [])
+    return pairs.select(~held_out), pairs.select(held_out), notes
+
+
+def _tokenizers(train: Pairs, tokenization: Tokenization, is_shared: bool) -> tuple[Tokenizer, Tokenizer]:
+    """Of the target and of the source."""
+    sides = [as_documents([f" {text}" for text in side], "pairs") for side in (train.targets, train.sources)]
+    if is_shared:
+        both = make_tokenizer(sides, tokenization, DEFAULT_TOKENIZER)
+        return both, both
+    target, source = (make_tokenizer([side], tokenization, DEFAULT_TOKENIZER) for side in sides)
+    return target, source
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
+    """Every text begins with a space, so that its first word is the same as within a sentence."""
+    if not texts:
+        return []
+    stream = tokenizer.encode_documents(as_documents([f" {text}" for text in texts], "pairs"))
+    ends = np.flatnonzero(stream == tokenizer.eos)
+    return [each[each != tokenizer.eos].astype(np.int64) for each in np.split(stream, ends + 1)[:-1]]
+
+
+def _save(path: Path, sources: list[np.ndarray], targets: list[np.ndarray]) -> None:
+    arrays = {}
+    for name, side in (("source", sources), ("target", targets)):
+        arrays[name] = np.concatenate([*side, np.zeros(0, np.int64)]).astype(np.uint32)
+        arrays[f"{name}_ends"] = np.cumsum([len(each) for each in side], dtype=np.int64)
+    save_arrays(path, arrays)
+
+
+def _load(path: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    arrays, _ = load_arrays(path)
+    source, target = (
+        np.split(np.asarray(arrays[name], np.int64), arrays[f"{name}_ends"][:-1]) if len(arrays[f"{name}_ends"]) else []
+        for name in ("source", "target")
+    )
+    return source, target
+
+
+def _describe(part: Pairs, targets: list[np.ndarray]) -> dict[str, Any]:
+    from hashlib import sha256
+
+    text = "\n".join(part.targets).encode()
+    return {
+        "documents": len(part),
+        "tokens": sum(len(each) + 1 for each in targets),
+        "bytes": len(text),
+        "hash": sha256("\n".join(part.sources).encode() + b"\0" + text).hexdigest(),
+    }
+
+
+class PairTask(Task):
+    """Learns to write the target of a source; measured by the loss, and by what a greedy decoder writes."""
+
+    def __init__(self, folder: Path):
+        super().__init__(folder)
+        own = folder / FOLDER / SOURCE_TOKENIZER
+        self.source_tokenizer = Tokenizer.load(own) if own.is_file() else self.tokenizer
+        self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
+
+    @cached_property
+    def _held_out(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        return _load(self.folder / FOLDER / "validation.safetensors")
+
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """Of the validation part: source and target."""
+        texts: dict[str, list[str]] = json.loads((self.folder / FOLDER / TEXTS).read_text(encoding="utf-8"))
+        return texts
+
+    @property
+    def _is_shared(self) -> bool:
+        return self.source_tokenizer is self.tokenizer
+
+    def complete(self, config: Any) -> Any:
+        size = None if self._is_shared else self.source_tokenizer.vocabulary_size
+        return replace(config, source_vocabulary_size=size)
+
+    def batches(self, recipe: Any) -> PairBatches:
+        sources, targets = _load(self.folder / FOLDER / "train.safetensors")
+        return PairBatches(sources, targets, self.tokenizer.eos, recipe.batch_size * recipe.window, recipe.seed)
+
+    def validation(self, recipe: Any) -> Validate | None:
+        return self._validate if len(self._held_out[0]) else None
+
+    def _validate(self, model: Any) -> Validation:
+        figures = figures_of(self._loss(model), self._bytes_per_token)
+        quality = self.measure(model, self.settings.validated, Beam(width=1))
+        rank = figures["loss"] if quality is None else -next(iter(quality.values()))
+        assert rank is not None
+        return Validation({**figures, **(quality or {})}, rank)
+
+    @property
+    def _bytes_per_token(self) -> float | None:
+        tokens = sum(len(each) + 1 for each in self._held_out[1])
+        return sum(len(text.encode()) + 1 for text in self.texts["target"]) / max(tokens, 1)
+
+    def _loss(self, model: Any) -> float:
+        """In nats per token of the validation targets, eos included."""
+        import torch
+
+        was_training = model.training
+        model.eval()
+        total, count = 0.0, 0
+        with torch.no_grad():
+            for rows in self._groups(*self._held_out):
+                sources, targets = ([side[i] for i in rows] for side in self._held_out)
+                window = window_of(sources, targets, self.tokenizer.eos)
+                loss = model.loss(Batch(window.inputs, window.targets, window.condition))
+                total, count = total + float(loss.total), count + loss.count
+        model.train(was_training)
+        return total / max(count, 1)
+
+    def _groups(self, sources: list[np.ndarray], targets: list[np.ndarray]) -> Iterator[list[int]]:
+        order = np.argsort([len(s) + len(t) for s, t in zip(sources, targets, strict=True)], kind="stable").tolist()
+        group: list[int] = []
+        for row in order:
+            if group and (len(group) + 1) * (len(targets[row]) + 1) > LOSS_TOKENS:
+                yield group
+                group = []
+            group.append(row)
+        if group:
+            yield group
+
+    def measure(self, model: Any, most: int | None, beam: Beam) -> dict[str, float] | None:
+        """What the task ranks by, first, and further figures, of the first so many validation pairs."""
+        raise NotImplementedError
+
+    def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
+        if not len(self._held_out[0]):
+            return None
+        loss, tokens = self._loss(model), sum(len(each) + 1 for each in self._held_out[1])
+        size = sum(len(text.encode()) + 1 for text in self.texts["target"])
+        return {
+            "loss": loss,
+            "perplexity": exp(min(loss, 700)),
+            "bits_per_byte": loss * tokens / size / NATS_PER_BIT,
+            "impossible_tokens": 0,
+            "tokens": tokens,
+            "documents": len(self._held_out[0]),
+            "bytes": size,
+            "figures": self.measure(model, None, Beam(width=5)) or {},
+        }
+
+    def describe(self, window: Window) -> str:
+        return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][1:13])!r}"
+
+    def sampler(self, model: Any) -> Callable[[], str] | None:
+        sources = self.texts["source"][:SHOWN]
+        if not sources:
+            return None
+
+        def write() -> str:
+            written = self.write(model, sources, Beam(width=1))
+            return "\n".join(f"{source} → {each.texts[0]}" for source, each in zip(sources, written, strict=True))
+
+        return write
+
+    def encode_source(self, text: str) -> np.ndarray:
+        return self.encode_sources([text])[0]
+
+    def encode_sources(self, texts: Sequence[str]) -> list[np.ndarray]:
+        encoded = _encode(self.source_tokenizer, [self._as_read(text) for text in texts])
+        return [ids if text.strip() else ids[:0] for text, ids in zip(texts, encoded, strict=True)]
+
+    def encode_target(self, text: str) -> np.ndarray:
+        return _encode(self.tokenizer, [self._as_read(text)])[0]
+
+    def _as_read(self, text: str) -> str:
+        return text.strip().lower() if self.settings.lowercase else text.strip()
+
+    def condition(self, sources: Sequence[np.ndarray]) -> dict[str, Any]:
+        return condition_of(sources, self.tokenizer.eos if self._is_shared else self.source_tokenizer.eos)
+
+    def write(self, model: Any, texts: Sequence[str], beam: Beam, truncate: bool = False) -> list[Written]:
+        """The best targets of every source, many sources at a time; of an empty one, an empty text."""
+        was_training = model.training
+        model.eval()
+        sources = self._readable(model, self.encode_sources(texts), truncate)
+        found: list[Written | None] = [None if len(each) else Written([""], [], []) for each in sources]
+        order = sorted((i for i, each in enumerate(sources) if len(each)), key=lambda i: len(sources[i]))
+        for first in range(0, len(order), SENTENCES_AT_ONCE):
+            rows = order[first : first + SENTENCES_AT_ONCE]
+            beams = [replace(beam, max_tokens=min(beam.max_tokens, 2 * len(sources[row]) + 20)) for row in rows]
+            tree: list[list[Step]] = []
+            texts_found = search(model, self.condition([sources[row] for row in rows]), self.tokenizer.eos, beams, tree)
+            for row, each, steps in zip(rows, texts_found, tree, strict=True):
+                found[row] = Written([self.tokenizer.decode(one.words).strip() for one in each], each, steps)
+        model.train(was_training)
+        return [each for each in found if each is not None]
+
+    def _readable(self, model: Any, sources: list[np.ndarray], truncate: bool) -> list[np.ndarray]:
+        longest = model.config.longest - 1  # and an eos
+        for line, source in enumerate(sources, start=1):
+            if len(source) > longest and not truncate:
+                found = f"line {line} has {len(source)} tokens but this model reads {longest}"
+                raise UserError(f"{found}; shorten it or pass --truncate")
+        return [source[:longest] for source in sources]

@@ -1,0 +1,22 @@
+"""Translation: sentences of one language to another, measured by BLEU and chrF."""
+
+from typing import Any
+
+from chainrule.evaluation import bleu
+from chainrule.generation.beam import Beam
+from chainrule.tasks._pairs import PairTask
+from chainrule.tasks._pairs import Settings as Settings
+from chainrule.tasks._pairs import prepare as prepare
+
+MODELS = ("conditional",)
+COMMAND = "translate"
+
+
+class Task(PairTask):
+    def measure(self, model: Any, most: int | None, beam: Beam) -> dict[str, float] | None:
+        if not bleu.is_measurable():
+            return None
+        sources, references = (self.texts[side][:most] for side in ("source", "target"))
+        written = [each.texts[0] for each in self.write(model, sources, beam, truncate=True)]
+        found = bleu.measure(written, references, self.settings.lowercase)
+        return {"BLEU": found.bleu, "chrF": found.chrf}

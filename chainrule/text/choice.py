@@ -1,0 +1,48 @@
+"""Which tokenizer a text gets: one that exists, or a new one of a kind, trained on the text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chainrule import lookup
+from chainrule.errors import UserError, did_you_mean
+from chainrule.text import KINDS
+from chainrule.text.base import Tokenizer, Vocabulary
+from chainrule.text.pieces import DocumentBatch
+
+NO_KINDS = ("base", "chat", "choice", "pieces")
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    tokenizer: str = "auto"  # bytes, characters, words, bpe, or a tokenizer.json / run to take it from
+    vocabulary_size: int | None = None
+    min_count: int | None = None
+    closed_vocabulary: bool = False
+
+
+def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization, default: str) -> Tokenizer:
+    """`batches` of documents are read only where there is something to learn from them."""
+    name = default if tokenization.tokenizer == "auto" else tokenization.tokenizer
+    if name not in KINDS:
+        return _existing_tokenizer(name)
+    vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
+    module = lookup.find("chainrule.text", name, "tokenizer", without=NO_KINDS)
+    tokenizer: Tokenizer = module.train(batches, vocabulary)
+    return tokenizer
+
+
+def _existing_tokenizer(name: str) -> Tokenizer:
+    from chainrule.text.bpe import load_gpt2
+
+    path = Path(name)
+    if (path / "tokenizer.json").is_file():
+        return Tokenizer.load(path / "tokenizer.json")
+    if (path / "encoder.json").is_file():
+        return load_gpt2(path)
+    if path.is_file():
+        return Tokenizer.load(path)
+    kinds = ", ".join(KINDS)
+    raise UserError(
+        f"unknown tokenizer '{name}'{did_you_mean(name, KINDS)} (give one of {kinds}, a tokenizer.json, or a run)"
+    )

@@ -1,0 +1,107 @@
+"""`chainrule train --task translation` and `chainrule translate` as a person meets them."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chainrule.training.train import train
+from tests.tasks.toys import request, sentences, translate, write_pairs
+
+Result = tuple[int, str, str]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("toy")
+    train(request(write_pairs(folder / "pairs.tsv", 800), folder / "run", steps=200, evaluations=1))
+    return folder / "run"
+
+
+@pytest.fixture
+def said(chainrule: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """said("rot\\n", "translate", run): the same with a text on standard input."""
+
+    def call(text: str, *arguments: object) -> Result:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        return chainrule(*arguments)
+
+    return call
+
+
+def test_lines_come_out_as_they_went_in(said, toy):
+    code, out, _ = said("rot blau\n\nneu\n", "translate", toy)
+    assert (code, out) == (0, "blue red\n\nnew\n")
+
+
+def test_the_best_few_with_scores_and_alignments(said, toy):
+    code, out, _ = said("rot blau\n", "translate", toy, "--n-best", "2", "--beam", "3", "--alignments")
+    rows = [line.split("\t") for line in out.splitlines()]
+    assert code == 0
+    assert [row[0] for row in rows] == ["1", "1"]
+    assert rows[0][2] == "blue red" and float(rows[0][1]) > float(rows[1][1])
+    assert sorted(pair.split("-")[1] for pair in rows[0][3].split()) == ["0", "1"]
+
+
+def test_json_and_measures_against_references(chainrule, toy, tmp_path):
+    pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
+    lines = sentences(12, seed=4)
+    (tmp_path / "new.de").write_text("\n".join(lines))
+    (tmp_path / "new.en").write_text("\n".join(map(translate, lines)))
+    files = ("new.de", "--reference", "new.en")
+    code, out, _ = chainrule("translate", toy, *files, "--against", toy, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert [line["source"] for line in found["lines"]] == lines
+    right = [line["texts"][0]["text"] == translate(line["source"]) for line in found["lines"]]
+    assert sum(right) >= 9
+    assert found["measured"]["bleu"] > 60 and "version:" in found["measured"]["bleu_signature"]
+    same = found["measured"]["against"][0]
+    assert same["score"] == same["other"] and same["p_value"] > 0.5
+    code, _, err = chainrule("translate", toy, *files)
+    assert code == 0 and err.startswith("BLEU ")
+
+
+def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path):
+    code, out, _ = chainrule("explain", toy, "rot blau", "--html", "page.html")
+    assert code == 0 and out.startswith("blue red") and "looked at" in out
+    page = Path("page.html").read_text()
+    assert page.count("<tr><th>") == 6 and "aria-label='the beam as a tree'" in page
+    code, out, _ = chainrule("explain", toy, "rot blau", "--json")
+    found = json.loads(out)
+    assert "".join(found["target"][:-1]).strip() == found["text"] == "blue red"
+    assert sum(found["attention"][0]) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("sample",), "is a run of the task translation"),
+        (("evaluate",), "is a run of the task translation"),
+        (("export", "--to", "huggingface"), "is a run of the task translation"),
+    ],
+)
+def test_commands_for_language_models_refuse_it(chainrule, toy, arguments, sentence):
+    code, _, err = chainrule(arguments[0], toy, *arguments[1:])
+    assert code == 2 and sentence in err and "chainrule show" in err
+
+
+def test_a_language_model_does_not_translate(chainrule, cows):
+    chainrule("train", cows)
+    code, _, err = chainrule("translate", "runs/cows")
+    assert code == 2 and "chainrule train --task translation PAIRS.tsv" in err
+
+
+def test_files_of_unequal_length_say_which_line_has_no_partner(chainrule, tmp_path):
+    (tmp_path / "a.de").write_text("x\ny\nz\n")
+    (tmp_path / "a.en").write_text("x\ny\n")
+    code, _, err = chainrule("train", "--task", "translation", "a.de", "a.en")
+    assert code == 2 and "'a.en' ends after line 2, but 'a.de' goes on: its line 3 has no partner" in err
+
+
+def test_show_tells_what_the_run_is_for(chainrule, toy):
+    code, out, err = chainrule("show", toy)
+    assert code == 0 and "BLEU" in out and f"chainrule translate {toy}" in err

@@ -1,0 +1,36 @@
+"""Batches of rows of similar length: every row once an epoch, the same whenever asked."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from chainrule.data.buckets import Buckets
+
+LENGTHS = np.random.default_rng(0).geometric(0.1, 500)
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 7])
+def test_an_epoch_has_every_row_once(epoch: int):
+    buckets = Buckets(LENGTHS, 100)
+    rows = np.concatenate([buckets.rows(epoch * len(buckets) + at) for at in range(len(buckets))])
+    assert sorted(rows) == list(range(len(LENGTHS)))
+
+
+def test_rows_of_a_batch_are_of_similar_length_and_fill_it():
+    """Sorted without the little that changes, padded batches hold 100 tokens or one long row."""
+    buckets = Buckets(LENGTHS, 100)
+    ordered = np.split(np.sort(LENGTHS), np.cumsum(buckets.sizes)[:-1])
+    assert all(len(each) * each.max() <= 100 or len(each) == 1 for each in ordered)
+    assert all((len(each) + 1) * after[0] > 100 for each, after in pairwise(ordered))
+    padded = sum(len(rows) * LENGTHS[rows].max() for rows in map(buckets.rows, range(len(buckets))))
+    assert padded < 1.5 * LENGTHS.sum()  # rows at random take 2.5 times as much
+
+
+def test_the_same_step_is_the_same_batch_and_epochs_differ():
+    one, two = Buckets(LENGTHS, 100, seed=3), Buckets(LENGTHS, 100, seed=3)
+    assert all(np.array_equal(one.rows(step), two.rows(step)) for step in (0, 5, 300, 5))
+    other = Buckets(LENGTHS, 100, seed=4)
+    assert any(not np.array_equal(one.rows(step), other.rows(step)) for step in range(5))
+    again = [one.rows(step + len(one)) for step in range(len(one))]
+    assert any(not np.array_equal(one.rows(step), again[step]) for step in range(len(one)))

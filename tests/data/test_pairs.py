@@ -1,0 +1,82 @@
+"""Pairs come out of every kind of file as they went in, and what does not fit is refused by its line."""
+
+import gzip
+import json
+
+import pytest
+
+from chainrule.data.pairs import Fields, read_lines, read_pairs
+from chainrule.errors import UserError
+
+SOURCES, TARGETS = ["ein Hund", 'er sagt "ja"', "größer, älter"], ["a dog", 'he says "yes"', "bigger, older"]
+NAMES = Fields("de", "en")
+
+
+def write(path, text):
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def lines(texts):
+    return "".join(f"{text}\n" for text in texts)
+
+
+@pytest.mark.parametrize("ending", ["txt", "gz"])
+def test_two_aligned_files(tmp_path, ending):
+    names = [write(tmp_path / f"train.{side}.{ending}", lines(t)) for side, t in (("de", SOURCES), ("en", TARGETS))]
+    found = read_pairs(names, Fields())
+    assert (found.sources, found.targets, found.notes) == (SOURCES, TARGETS, [])
+
+
+def test_tables_with_and_without_a_header(tmp_path):
+    rows = list(zip(SOURCES, TARGETS, strict=True))
+    plain = write(tmp_path / "plain.tsv", lines(f"{s}\t{t}" for s, t in rows))
+    named = write(tmp_path / "named.tsv", "en\tyear\tde\n" + lines(f"{t}\t1999\t{s}" for s, t in rows))
+    quoted = [f'"{s.replace(chr(34), chr(34) * 2)}","{t.replace(chr(34), chr(34) * 2)}"' for s, t in rows]
+    table = write(tmp_path / "table.csv", lines(["de,en", *quoted]))
+    for name in (plain, named, table):
+        found = read_pairs([name], NAMES)
+        assert (found.sources, found.targets) == (SOURCES, TARGETS), name
+
+
+def test_json_lines(tmp_path):
+    rows = [json.dumps({"en": t, "de": s, "id": 3}) for s, t in zip(SOURCES, TARGETS, strict=True)]
+    found = read_pairs([write(tmp_path / "pairs.jsonl", lines(rows))], NAMES)
+    assert (found.sources, found.targets) == (SOURCES, TARGETS)
+
+
+def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path):
+    found = read_pairs([write(tmp_path / "pairs.tsv", "a\tb\nc\t \n\td\ne\tf\n")], Fields())
+    assert (found.sources, found.targets) == (["a", "e"], ["b", "f"])
+    assert found.notes[0].endswith("2 pairs with an empty side left out, the first at line 2")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("pairs.tsv", "a\tb\nc\n", "pairs.tsv:2 has 1 columns, but the first row has 2"),
+        ("pairs.tsv", "a\tb\tc\n", "has no column 'source'"),
+        ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1 has no text in the field 'target'"),
+        ("pairs.jsonl", "a\n", "pairs.jsonl:1 is not JSON"),
+        ("pairs.jsonl", "[1]\n", "pairs.jsonl:1 is not an object"),
+        ("pairs.txt", "a\n", "one .tsv, .csv or .jsonl file, or from two text files"),
+        ("pairs.tsv", "\t\n", "holds no pair with two sides"),
+    ],
+)
+def test_what_does_not_fit_is_refused(tmp_path, name, text, sentence):
+    with pytest.raises(UserError, match=sentence):
+        read_pairs([write(tmp_path / name, text)], Fields())
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 2), (2, 3)])
+def test_files_of_unequal_length_are_refused_by_the_line_without_a_partner(tmp_path, left, right):
+    names = [write(tmp_path / "a.txt", "x\n" * left), write(tmp_path / "b.txt", "y\n" * right)]
+    with pytest.raises(UserError, match="ends after line 2, but .* its line 3 has no partner"):
+        read_pairs(names, Fields())
+
+
+def test_lines_keep_their_places_where_some_are_empty(tmp_path):
+    assert read_lines(write(tmp_path / "a.txt", "one\n\nthree\n")) == ["one", "", "three"]
