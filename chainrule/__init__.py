@@ -7,11 +7,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from chainrule.api import compare as compare
     from chainrule.api import load as load
+    from chainrule.api import load_pairs as load_pairs
     from chainrule.api import mix as mix
     from chainrule.api import resume as resume
     from chainrule.api import train as train
+    from chainrule.api import train_pairs as train_pairs
 
-__all__ = ["__version__", "compare", "load", "mix", "resume", "train"]
+__all__ = ["__version__", "compare", "load", "load_pairs", "mix", "resume", "train", "train_pairs"]
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ from chainrule.models import infinigram
 from chainrule.models.mix import Config as MixConfig
 from chainrule.prompting.template import find_template
 from chainrule.runs.folder import Run
+from chainrule.runs.pairs import PairsRun, load_pairs_run
 from chainrule.training.finding import Finding
 from chainrule.training.prepare import Tokenization
 from chainrule.training.train import DEFAULT_CORPUS, Request
@@ -122,6 +123,38 @@ def train(
         overwrite=overwrite,
     )
     return TrainedRun(train_request(request).path)
+
+
+def train_pairs(
+    inputs: Inputs,
+    *,
+    task: str = "translation",
+    size: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    validation: Inputs = (),
+    **settings: Any,
+) -> PairsRun:
+    """Learn to write one text from another; `run.translate("ein Hund")`. Settings go by their names, as for `train`."""
+    reading, splitting, tokenization = _take_groups(settings, "train_pairs")
+    request = Request(
+        inputs=tuple(_names(inputs)),
+        task=task,
+        validation=tuple(_names(validation)),
+        size=size,
+        settings=settings,
+        reading=reading,
+        splitting=splitting,
+        tokenization=tokenization,
+        path=Path(path) if path else None,
+        overwrite=overwrite,
+    )
+    return load_pairs(train_request(request).path)
+
+
+def load_pairs(path: str | os.PathLike[str]) -> PairsRun:
+    """An existing run that writes one text from another."""
+    return load_pairs_run(path)
 
 
 def compare(

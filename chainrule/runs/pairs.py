@@ -1,13 +1,18 @@
 """A run that writes one text from another, with all that is needed to use it."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from chainrule import lookup
+from chainrule.config import override
 from chainrule.errors import UserError
+from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
+
+DEFAULT_WIDTH = 5  # of the beam
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,13 @@ class PairsRun:
     @property
     def model(self) -> Any:
         return self.run.model
+
+    def translate(self, texts: str | Sequence[str], **beam: Any) -> Any:
+        """The best text of a source, or of each of several; settings as in `chainrule translate` (width, ...)."""
+        sources = [texts] if isinstance(texts, str) else list(texts)
+        search = override(Beam(width=DEFAULT_WIDTH), beam, "translate")
+        written = [each.texts[0] for each in self.task.write(self.model, sources, search, search.truncate)]
+        return written[0] if isinstance(texts, str) else written
 
 
 def load_pairs_run(path: str | os.PathLike[str]) -> PairsRun:

@@ -1,27 +1,34 @@
 """A training by gradient from its request to its run folder, begun or resumed."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from torch import nn
 
 from chainrule import lookup
 from chainrule.config import fields as config_fields
 from chainrule.config import override
 from chainrule.data.shards import TokenShards
+from chainrule.data.windows import Window, Windows
 from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
+from chainrule.evaluation.stream import evaluate_shards, spread
+from chainrule.models._neural import NeuralModel
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
 from chainrule.runs.making import new_run
 from chainrule.runs.write import write_run
-from chainrule.tasks.base import LANGUAGE, Task
+from chainrule.tasks.base import FOLDER, LANGUAGE, Task
 from chainrule.training.budget import Choice, Text, allot, choose
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
 from chainrule.training.engine import check_engine
 from chainrule.training.expectation import expect
+from chainrule.training.glimpse import Contexts
 from chainrule.training.job import Job, hash_tokens
-from chainrule.training.language import Language
-from chainrule.training.learn import learn
+from chainrule.training.learn import build_model, learn, make_windows
 from chainrule.training.memory import keep_freed_memory
 from chainrule.training.precision import check_precision
 from chainrule.training.prepare import Prepared, TextSource
@@ -30,8 +37,11 @@ from chainrule.training.report import write_report
 from chainrule.training.team import check_workers
 from chainrule.training.tensorboard import TensorBoard, import_writer
 from chainrule.training.train import Request, model_name, resolve_model
+from chainrule.training.vectors import vectors_by_counting
+from chainrule.training.watch import Record
 
 RECIPE_FIELDS = {field.name for field in fields(Recipe)}
+SAMPLE_TOKENS = 120
 
 
 @dataclass(frozen=True)
@@ -196,3 +206,57 @@ def open_task(folder: Path, job: Job) -> Task:
         return Language(folder, job)
     task: Task = lookup.find("chainrule.tasks", job.task, "task").Task(folder)
     return task
+
+
+class Language(Task):
+    """The task of every run that names none: each token is told by those before it. Shards, mixed as the job says."""
+
+    def __init__(self, folder: Path, job: Job):
+        super().__init__(folder)
+        self._job = job
+        self._shards, self._held_out = (TokenShards(folder / FOLDER, name) for name in ("train", "validation"))
+        part = self._held_out.part
+        self.bytes_per_token = part.text_bytes / max(part.tokens, 1) if self.tokenizer.is_lossless else None
+        self.counts = np.zeros(self.tokenizer.vocabulary_size, np.int64)
+        for shard in range(len(self._shards)):
+            self.counts += np.bincount(self._shards.tokens(shard), minlength=len(self.counts))
+
+    def build(self, module: Any, config: Any, seed: int) -> NeuralModel:
+        assert self.counts is not None
+        return build_model(module, config, self.tokenizer, seed, self.counts)
+
+    def prime(self, model: NeuralModel, recipe: Recipe) -> None:
+        """Embeddings begin as large as the random ones that they replace."""
+        if recipe.first_vectors != "counted":
+            return
+        embedding, counts = model.get_submodule("embedding"), self.counts
+        assert isinstance(embedding, nn.Embedding) and counts is not None
+        table = embedding.weight.detach()[: len(counts)]
+        streams = (self._shards.tokens(shard) for shard in range(len(self._shards)))
+        table.copy_(vectors_by_counting(streams, counts, table.shape[1]) * table.std())
+
+    def batches(self, recipe: Recipe) -> Windows:
+        return make_windows(self._job, recipe, self._shards)
+
+    def validation(self, recipe: Recipe) -> np.ndarray | None:
+        """The part of the validation text that is looked at while training: pieces from all over it."""
+        if not self._held_out.part.documents:
+            return None
+        return spread(self._held_out.tokens(0), recipe.evaluation_tokens)
+
+    def evaluate(self, model: NeuralModel, recipe: Recipe) -> dict[str, Any] | None:
+        return evaluate_shards(model, self.tokenizer, self._held_out, recipe.final_tokens)
+
+    def describe(self, window: Window) -> str:
+        return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][:12])!r}"
+
+    def sampler(self, model: NeuralModel) -> Callable[[], str]:
+        from chainrule.generation import Sampling, sample
+
+        settings = Sampling(temperature=0.8, max_tokens=SAMPLE_TOKENS, seed=0)
+        return lambda: sample(model, self.tokenizer, "", settings)[0].text
+
+    def glimpser(self, model: NeuralModel) -> Callable[[], list[Record]] | None:
+        shards = self._held_out if self._held_out.part.documents else self._shards
+        contexts = Contexts.choose(shards.tokens(0), self.tokenizer.eos)
+        return None if contexts is None else lambda: contexts.look(model, self.tokenizer)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import chainrule
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.models.base import Batch, cross_entropy
@@ -35,6 +36,14 @@ def test_what_was_learned_is_said(run):
     right = [each.texts[0] == translate(source) for source, each in zip(new, written, strict=True)]
     assert sum(right) >= 32
     assert loaded.task.write(loaded.model, ["ROT Blau"], Beam(width=3))[0].texts[0] == "blue red"
+
+
+def test_the_same_from_python(run):
+    loaded = chainrule.load_pairs(run)
+    assert loaded.translate("rot blau") == "blue red"
+    assert loaded.translate(["neu", "alt"], width=2) == ["new", "old"]
+    with pytest.raises(UserError, match="unknown setting 'widht' in translate; did you mean 'width'"):
+        loaded.translate("rot", widht=2)
 
 
 def test_a_line_is_translated_the_same_alone_and_among_others(run):
