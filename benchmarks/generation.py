@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def llama_cpp(folder: Path, name: str) -> Generate:
     return generate
 
 
-WAYS: dict[str, tuple[str, Callable[[Path], Generate]]] = {  # {name: (bits of a weight, how)}
+ALL: dict[str, tuple[str, Callable[[Path], Generate]]] = {  # {name: (bits of a weight, how)}
     "chainrule": ("32", chainrule),
     "transformers generate": ("32", transformers),
     "CTranslate2": ("32", lambda folder: ctranslate2(folder, CT2)),
@@ -101,6 +102,9 @@ WAYS: dict[str, tuple[str, Callable[[Path], Generate]]] = {  # {name: (bits of a
     "CTranslate2, int8": ("8", lambda folder: ctranslate2(folder, CT2_INT8)),
     "llama.cpp, q8_0": ("8", lambda folder: llama_cpp(folder, Q8)),
 }
+PACKAGES = {"CTranslate2": "ctranslate2", "llama.cpp": "llama_cpp"}  # to install by hand: one wants a compiler
+MISSING = [name for name, package in PACKAGES.items() if find_spec(package) is None]
+WAYS = {way: each for way, each in ALL.items() if way.split(",")[0] not in MISSING}
 
 
 def memory_speed() -> float:
@@ -155,8 +159,6 @@ def make_models(folder: Path) -> dict[str, str]:
 
 
 def _write(model: Any, tokenizer: Any, folder: Path) -> None:
-    from ctranslate2.converters import TransformersConverter
-
     from chainrule.interop.gguf_write import write_gguf
     from chainrule.interop.huggingface_write import write_huggingface
     from chainrule.runs.write import store
@@ -166,7 +168,9 @@ def _write(model: Any, tokenizer: Any, folder: Path) -> None:
     write_huggingface(model, tokenizer, folder / FOLDER)
     for name, dtype in ((F32, "f32"), (Q8, "q8_0")):
         write_gguf(model, tokenizer, folder / name, dtype, "bench")
-    for name, dtype in ((CT2, "float32"), (CT2_INT8, "int8")):
+    for name, dtype in ((CT2, "float32"), (CT2_INT8, "int8")) if "CTranslate2" not in MISSING else ():
+        from ctranslate2.converters import TransformersConverter
+
         TransformersConverter(str(folder / FOLDER)).convert(str(folder / name), quantization=dtype)
         settings = json.loads((folder / name / "config.json").read_text())
         settings["bos_token"] = settings["unk_token"] = settings["eos_token"]  # it wants a name for each
@@ -219,7 +223,7 @@ def _section(made: dict[str, str], found: dict[str, Any], sizes: dict[str, int])
     for name, text in made.items():
         speed = statistics.median(each["memory"] for results in found[name].values() for each in results)
         rows.append([f"**{text}**", "", "", "", "", ""])
-        peers = {bits: _speed(found[name][f"llama.cpp, {kind}"]) for bits, kind in (("32", "f32"), ("8", "q8_0"))}
+        peers = {bits: found[name].get(f"llama.cpp, {kind}") for bits, kind in (("32", "f32"), ("8", "q8_0"))}
         theirs = _speed(found[name]["transformers generate"])
         same = found[name]["chainrule"][0]["ids"]
         for way, (bits, _) in WAYS.items():
@@ -228,7 +232,7 @@ def _section(made: dict[str, str], found: dict[str, Any], sizes: dict[str, int])
             figures[f"{name}, {way}"] = {"tokens_per_second": tokens, "of_limit": tokens / limit}
             is_same = found[name][way][0]["ids"] == same
             rows.append([
-                way, f"{tokens:.1f}", f"{tokens / theirs:.2f}×", f"{tokens / peers[bits]:.2f}×",
+                way, f"{tokens:.1f}", f"{tokens / theirs:.2f}×", f"{tokens / _speed(peers[bits]):.2f}×" if peers[bits] else "–",
                 f"{100 * tokens / limit:.0f} %", "yes" if is_same else "no",
             ])  # fmt: skip
         figures[f"{name}, memory"] = {"bytes_per_second": speed, "weight_bytes": sizes[name]}
@@ -242,6 +246,7 @@ def _section(made: dict[str, str], found: dict[str, Any], sizes: dict[str, int])
         "of weights that a token reads. The bars: twice transformers, llama.cpp at the same bits (0.9 of it at 8), "
         "75 % of the limit in float32."
     )
+    text += f" Not installed here: {', '.join(MISSING)}." if MISSING else ""
     header = ["", "tokens/s", "to transformers", "to llama.cpp", "of the limit", "the same text"]
     return Section("Generation", text, header, rows, figures)
 
