@@ -44,7 +44,7 @@ def test_each_part_imports_only_from_those_before_it(file: Path):
     assert imported(file) <= allowed
 
 
-@pytest.mark.parametrize("part", ["text", "data", "ngram", "generation", "evaluation", "tasks", "runs", "cli"])
+@pytest.mark.parametrize("part", ["text", "data", "ngram", "generation", "evaluation", "runs", "cli"])
 def test_what_every_model_shares_does_not_import_torch(part: str):
     """So that a model that counts starts without it."""
     for file in (PACKAGE / part).rglob("*.py"):
