@@ -57,6 +57,7 @@ class Trainer:
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = advance_by(recipe.engine, model)
         self._team: Team | None = None
+        self._row_count = 0  # of the batch that is being read
         self._threads = torch.get_num_threads()
         self._records = Records()
         self._sampled_at = 0.0
@@ -147,12 +148,13 @@ class Trainer:
         if rank:
             torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
         window = self.journey.windows.window(step)
-        return self._gradient(window, candidates, self._rows(len(window.inputs), rank))
+        self._row_count = len(window.inputs)
+        return self._gradient(window, candidates, self._rows(rank))
 
-    def _rows(self, count: int, rank: int) -> Tensor:
-        """Which of the rows of a batch are read by this process of all."""
+    def _rows(self, rank: int) -> Tensor:
+        """Which rows of the batch that is being read are this process's."""
         workers = min(self.recipe.workers, self.journey.windows.batch_size)
-        return torch.arange(count).tensor_split(workers)[rank]
+        return torch.arange(self._row_count).tensor_split(workers)[rank]
 
     def _gradient(self, window: Window, candidates: Candidates | None, rows: Tensor | None = None) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
