@@ -231,8 +231,9 @@ def _section(made: dict[str, str], found: dict[str, Any], sizes: dict[str, int])
             limit = speed / (sizes[name] * int(bits) / 32)
             figures[f"{name}, {way}"] = {"tokens_per_second": tokens, "of_limit": tokens / limit}
             is_same = found[name][way][0]["ids"] == same
+            beside = f"{tokens / _speed(peers[bits]):.2f}×" if peers[bits] else "–"
             rows.append([
-                way, f"{tokens:.1f}", f"{tokens / theirs:.2f}×", f"{tokens / _speed(peers[bits]):.2f}×" if peers[bits] else "–",
+                way, f"{tokens:.1f}", f"{tokens / theirs:.2f}×", beside,
                 f"{100 * tokens / limit:.0f} %", "yes" if is_same else "no",
             ])  # fmt: skip
         figures[f"{name}, memory"] = {"bytes_per_second": speed, "weight_bytes": sizes[name]}

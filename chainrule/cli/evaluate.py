@@ -73,7 +73,7 @@ def _evaluate_task(run: Any, inputs: list[str] | None, as_json: bool) -> None:
     name = lookup.find("chainrule.tasks", run.task, "task").COMMAND
     module = importlib.import_module(f"chainrule.cli.{name}")
     if not hasattr(module, "evaluate"):
-        raise UserError(f"'{run.path}' is a run of the task {run.task}; see how to measure it: chainrule {name} --help")
+        raise UserError(f"'{run.path}' is a run of the task {run.task}; chainrule show {run.path} says what it is for")
     module.evaluate(run, inputs, as_json)
 
 
