@@ -28,6 +28,9 @@ Generate = Callable[[], list[int]]  # the tokens after the prompt
 
 
 def chainrule(folder: Path, quantize: str | None = None) -> Generate:
+    from chainrule.cli.options import let_threads_sleep
+
+    let_threads_sleep()  # as `chainrule sample` does
     import chainrule
     from chainrule.generation import Sampling, sample
     from chainrule.runs.quantized import quantize as round_to
@@ -207,7 +210,7 @@ def main(arguments: list[str] | None = None) -> None:
 def measure(folder: Path, repeats: int) -> dict[str, list[dict[str, Any]]]:
     """Every way in turn, each time in a process of its own."""
     found: dict[str, list[dict[str, Any]]] = {way: [] for way in WAYS}
-    environment = {**os.environ, "GOMP_SPINCOUNT": "5000", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     for _ in range(repeats):
         for way in WAYS:
             command = [sys.executable, "-W", "ignore", "-m", "benchmarks.generation", "--one", way, str(folder)]

@@ -32,16 +32,12 @@ LOGPROBS = typer.Option(help="With --json: so many likely tokens beside each one
 TRUNCATE = typer.Option("--truncate", help="Read only the end of a prompt that is too long.")
 
 
-SPINS = "5000"  # some tens of microseconds: about what it takes to wake a thread that sleeps
-
-
 def let_threads_sleep() -> None:
-    """Before torch is loaded: its threads wait awake for a moment only, then asleep.
+    """Before torch is loaded: its threads wait for each other asleep and not by spinning.
 
-    To wait awake for long is a little faster on a machine of one's own; on one that others use too, ten times slower.
+    Spinning is a little faster on a machine of one's own; on one that others use too, it is ten times slower.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def quantize(run: Any, kind: str) -> None:

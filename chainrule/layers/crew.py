@@ -68,22 +68,21 @@ class _Pace:
 class Crew:
     def __init__(self) -> None:
         self._helpers: list[_Helper] = []
-        self._most = CORES
+        self._most = min(torch.get_num_threads(), CORES)  # OMP_NUM_THREADS counts here too
         self._one_at_a_time = Lock()
         self._paces: dict[Hashable, _Pace] = defaultdict(_Pace)
 
     def run(self, work: Hashable, kernel: Kernel, *arguments: Any) -> None:
-        """kernel(*arguments, thread, threads) on as many threads as torch may use, or on this one alone.
+        """kernel(*arguments, thread, threads) on as many threads as there may be, or on this one alone.
 
         With more than one, the kernel must end with `wait_for_all`. `work` tells this piece of work from others.
         """
-        most = min(torch.get_num_threads(), self._most)
-        if most == 1:
+        if self._most == 1:
             kernel(*arguments, 0, 1)
             return
         with self._one_at_a_time:
-            pace = self._paces[work, most]
-            threads = pace.choose(most)
+            pace = self._paces[work]
+            threads = pace.choose(self._most)
             began = perf_counter()
             while len(self._helpers) < threads - 1:
                 self._helpers.append(_Helper())

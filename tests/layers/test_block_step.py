@@ -43,7 +43,6 @@ def read(model: Model, ids: torch.Tensor) -> torch.Tensor:
 def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     mine = crew.Crew()
     mine._most = request.param
-    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
     monkeypatch.setattr(block_step, "CREW", mine)
     count: int = request.param

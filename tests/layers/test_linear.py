@@ -19,7 +19,6 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """So many, whatever torch may use here and whichever is faster."""
     mine = crew.Crew()
     mine._most = request.param
-    monkeypatch.setattr(torch, "get_num_threads", lambda: request.param)
     monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
     monkeypatch.setattr(linear, "CREW", mine)
     return request.param
@@ -47,7 +46,6 @@ def test_threads_give_the_same_bits(monkeypatch):
     for count in (1, 2, 4):
         mine = crew.Crew()
         mine._most = count
-        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
         monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
         monkeypatch.setattr(linear, "CREW", mine)
         found.append(linear.linear(x, weight))
@@ -101,7 +99,6 @@ def test_the_faster_way_is_kept_to_and_the_other_tried_again():
 
 def test_threads_that_call_at_the_same_time_do_not_meet(monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     mine = crew.Crew()
     mine._most = 2
     monkeypatch.setattr(linear, "CREW", mine)
@@ -127,7 +124,6 @@ def test_threads_that_call_at_the_same_time_do_not_meet(monkeypatch):
 def test_an_interrupt_leaves_nobody_waiting(monkeypatch):
     mine = crew.Crew()
     mine._most = 2
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
     met: list[int] = []
     done = threading.Barrier(2)
