@@ -29,7 +29,7 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"int8: {self.after - self.before:+.4f} bits per byte on {self.text_bytes:,} bytes of {self.text} "
+            f"int8: {round(self.after - self.before, 4) + 0.0:+.4f} bits per byte on {self.text_bytes:,} bytes of {self.text} "
             f"({self.before:.4f} in float32, {self.after:.4f} now)"
         )
 
