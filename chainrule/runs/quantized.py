@@ -28,8 +28,9 @@ class Cost:
     after: float
 
     def __str__(self) -> str:
+        more = round(self.after - self.before, 4) + 0.0  # not -0.0
         return (
-            f"int8: {round(self.after - self.before, 4) + 0.0:+.4f} bits per byte on {self.text_bytes:,} bytes of {self.text} "
+            f"int8: {more:+.4f} bits per byte on {self.text_bytes:,} bytes of {self.text} "
             f"({self.before:.4f} in float32, {self.after:.4f} now)"
         )
 
