@@ -43,6 +43,7 @@ def command(
     for served in library:
         if quantize and learns(served.model):
             options.quantize(served.run, quantize)
+    library.warm_up()
     engine = Engine(Limits(rows=rows, waiting=waiting))
     door = Door(host, tuple(name.lower() for name in allow_host or ()), key)
     app = make_app(Service(library, engine, comparisons=comparisons), door)

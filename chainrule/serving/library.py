@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from chainrule.comparison.compare import PLAN
 from chainrule.errors import UserError, did_you_mean
+from chainrule.models._numpy import step
 from chainrule.models.base import LanguageModel
 from chainrule.runs.folder import Run
 from chainrule.serving.problems import Problem
@@ -92,6 +95,11 @@ class Library:
         """Read every model now, so that the first request need not wait and a damaged run is told at once."""
         for served in self:
             served.model, served.tokenizer.token_bytes  # noqa: B018
+
+    def warm_up(self) -> None:
+        """One token of each, so that kernels are compiled before anybody waits for them."""
+        for served in self:
+            step(served.model, np.array([[served.tokenizer.eos]]), served.model.start(1))
 
     @property
     def homes(self) -> list[Path]:
