@@ -109,20 +109,22 @@ def train(
     **settings: Any,
 ) -> TrainedRun:
     """Train on text; any other setting of `chainrule train` goes by its name: minutes=5, order=3, tokenizer="bpe"."""
+    return TrainedRun(_train(inputs, validation, path, settings, model=model, size=size, overwrite=overwrite))
+
+
+def _train(inputs: Inputs, validation: Inputs, path: Any, settings: dict[str, Any], **more: Any) -> Path:
     reading, splitting, tokenization = _take_groups(settings, "train")
     request = Request(
         inputs=tuple(_names(inputs)),
         validation=tuple(_names(validation)),
-        model=model,
-        size=size,
         settings=settings,
         reading=reading,
         splitting=splitting,
         tokenization=tokenization,
         path=Path(path) if path else None,
-        overwrite=overwrite,
+        **more,
     )
-    return TrainedRun(train_request(request).path)
+    return train_request(request).path
 
 
 def train_pairs(
@@ -136,20 +138,7 @@ def train_pairs(
     **settings: Any,
 ) -> PairsRun:
     """Learn to write one text from another; `run.translate("ein Hund")`. Settings go by their names, as for `train`."""
-    reading, splitting, tokenization = _take_groups(settings, "train_pairs")
-    request = Request(
-        inputs=tuple(_names(inputs)),
-        task=task,
-        validation=tuple(_names(validation)),
-        size=size,
-        settings=settings,
-        reading=reading,
-        splitting=splitting,
-        tokenization=tokenization,
-        path=Path(path) if path else None,
-        overwrite=overwrite,
-    )
-    return load_pairs(train_request(request).path)
+    return load_pairs(_train(inputs, validation, path, settings, task=task, size=size, overwrite=overwrite))
 
 
 def load_pairs(path: str | os.PathLike[str]) -> PairsRun:

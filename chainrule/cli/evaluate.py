@@ -42,7 +42,8 @@ def command(
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     loaded = Run(run, task=None)
     if loaded.task != LANGUAGE:
-        _evaluate_task(loaded, inputs, as_json)
+        asked = {"--against": against, "--documents": documents, "--unit": unit, "--quantize": quantize}
+        _evaluate_task(loaded, inputs, [flag for flag, value in asked.items() if value], as_json)
         return
     if quantize:
         options.quantize(loaded, quantize)
@@ -63,7 +64,7 @@ def command(
         _report(result, corpus.notes)
 
 
-def _evaluate_task(run: Any, inputs: list[str] | None, as_json: bool) -> None:
+def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], as_json: bool) -> None:
     """A run of another task than text is measured by the command that it is for."""
     import importlib
 
@@ -74,6 +75,10 @@ def _evaluate_task(run: Any, inputs: list[str] | None, as_json: bool) -> None:
     module = importlib.import_module(f"chainrule.cli.{name}")
     if not hasattr(module, "evaluate"):
         raise UserError(f"'{run.path}' is a run of the task {run.task}; chainrule show {run.path} says what it is for")
+    if flags:
+        raise UserError(
+            f"{', '.join(flags)}: for language models alone, and '{run.path}' is for {run.task}; leave it out"
+        )
     module.evaluate(run, inputs, as_json)
 
 

@@ -41,6 +41,8 @@ def command(
     text = sys.stdin.read() if text == "-" else text
     task = Run(run, task=None).task
     if task == "tagging":
+        if html is not None:
+            raise UserError(f"there is no page for tags; leave --html out, or take --json ('{run}' is a tagger)")
         _explain_tags(run, text, as_json)
         return
     if task != LANGUAGE:

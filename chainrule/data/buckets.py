@@ -1,14 +1,12 @@
 """Rows of similar length side by side, so that little of a batch is padding: a pure function of the step.
 
-Rows are sorted by their length, give or take a little that changes with the epoch, and cut into batches of about so
-many tokens, padding counted; every epoch then has them in another order.
+Rows are sorted by their length and cut into batches of at most so many tokens, padding counted. Every epoch has those
+of equal length in another order, and the batches too.
 """
 
 from functools import lru_cache
 
 import numpy as np
-
-SPREAD = 4.0  # how much longer than it is a row may pass for
 
 
 class Buckets:
@@ -31,8 +29,9 @@ class Buckets:
 def _shuffle(buckets: Buckets, epoch: int) -> tuple[list[np.ndarray], np.ndarray]:
     """The batches of an epoch, and their order."""
     generator = np.random.Generator(np.random.Philox(key=[buckets.seed, epoch]))
-    jittered = buckets.lengths + generator.uniform(0, SPREAD, len(buckets.lengths))
-    batches = np.split(np.argsort(jittered), np.cumsum(buckets.sizes)[:-1])
+    shuffled = generator.permutation(len(buckets.lengths))
+    rows = shuffled[np.argsort(buckets.lengths[shuffled], kind="stable")]
+    batches = np.split(rows, np.cumsum(buckets.sizes)[:-1])
     return batches, generator.permutation(len(batches))
 
 

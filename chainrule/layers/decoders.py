@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from chainrule.layers.attention import Attention, Positions
+from chainrule.layers.attention import Positions
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.cells import CELLS
-from chainrule.layers.feedforward import FeedForward
+from chainrule.layers.encoders import make_block
 from chainrule.layers.joins import AdditiveAttention, CrossAttention, DotAttention
 from chainrule.layers.memory import Memory
 from chainrule.layers.norm import RMSNorm
@@ -80,14 +80,9 @@ class TransformerDecoder(nn.Module):
     def __init__(self, width: int, num_layers: int, num_heads: int, hidden_width: int, activation: str, dropout: float):
         super().__init__()
         self.num_heads, self.head_width = num_heads, width // num_heads
+        shape = (width, num_heads, hidden_width, activation, dropout)
         self.blocks = nn.ModuleList(
-            Block(
-                Attention(width, num_heads, num_heads, self.head_width, False, is_normalised=True),
-                FeedForward(width, hidden_width, activation, False),
-                (RMSNorm(width), RMSNorm(width)),
-                dropout=dropout,
-                cross=(CrossAttention(width, num_heads, width), RMSNorm(width)),
-            )
+            make_block(*shape, cross=(CrossAttention(width, num_heads, width), RMSNorm(width)))
             for _ in range(num_layers)
         )
         self.norm = RMSNorm(width)

@@ -14,6 +14,7 @@ from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.block import Block
 from chainrule.layers.cells import CELLS
 from chainrule.layers.feedforward import FeedForward
+from chainrule.layers.joins import CrossAttention
 from chainrule.layers.memory import hide_padding
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import rotations
@@ -53,18 +54,24 @@ def _unchanged(x: Tensor) -> Tensor:
     return x
 
 
+def make_block(width: int, num_heads: int, hidden_width: int, activation: str, dropout: float,
+               cross: tuple[CrossAttention, nn.Module] | None = None) -> Block:  # fmt: skip
+    """Of a Transformer that reads or writes: normed before, queries and keys too, no biases."""
+    return Block(
+        Attention(width, num_heads, num_heads, width // num_heads, False, is_normalised=True),
+        FeedForward(width, hidden_width, activation, False),
+        (RMSNorm(width), RMSNorm(width)),
+        dropout=dropout,
+        cross=cross,
+    )
+
+
 class TransformerEncoder(nn.Module):
     def __init__(self, width: int, num_layers: int, num_heads: int, hidden_width: int, activation: str, dropout: float):
         super().__init__()
         self.head_width = width // num_heads
         self.blocks = nn.ModuleList(
-            Block(
-                Attention(width, num_heads, num_heads, self.head_width, False, is_normalised=True),
-                FeedForward(width, hidden_width, activation, False),
-                (RMSNorm(width), RMSNorm(width)),
-                dropout=dropout,
-            )
-            for _ in range(num_layers)
+            make_block(width, num_heads, hidden_width, activation, dropout) for _ in range(num_layers)
         )
         self.norm = RMSNorm(width)
 

@@ -32,7 +32,7 @@ def about(name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> list[
     return [
         f"# {name}",
         "",
-        f"A language model of kind `{settings['architecture']}`, {made}.",
+        f"A {_kind(settings)} of kind `{settings['architecture']}`, {made}.",
         "",
         f"- **From:** {', '.join(f'`{each}`' for each in data['inputs'])}{_text(data)}",
         f"- **Tokens:** {tokenizer['kind']}, {tokenizer['vocabulary_size']:,} in the vocabulary.",
@@ -40,6 +40,10 @@ def about(name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> list[
         f"- **Quality:** {_quality(metrics['validation'])}",
         *[f"- Note: {note}." for note in settings["notes"]],
     ]
+
+
+def _kind(settings: dict[str, Any]) -> str:
+    return f"model for {settings['task']}" if "task" in settings else "language model"
 
 
 def _text(data: dict[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """A run's model with its matrices in eight bits, and what that costs: bits per byte of text it has not learned from."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,11 +57,7 @@ def _text(run: Run) -> tuple[str, Documents]:
     if (run.path / "tokens").is_dir():
         for documents in KeptAside(run).batches():
             return "the text kept aside", _some(documents)
-    return "Python's documentation", _some(next(_elsewhere()))
-
-
-def _elsewhere() -> Iterator[Documents]:
-    return Corpus([ELSEWHERE]).batches()
+    return "Python's documentation", _some(next(Corpus([ELSEWHERE]).batches()))
 
 
 def _some(documents: Documents) -> Documents:

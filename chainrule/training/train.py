@@ -67,7 +67,7 @@ def find_model(request: Request) -> Any:
     task = getattr(module, "TASK", LANGUAGE)
     if request.task == LANGUAGE != task:
         raise UserError(
-            f"{name} does not learn plain text; give pairs and the task: chainrule train --task {task} FILE"
+            f"{name} does not learn plain text but the task {task}; name it: chainrule train --task {task} FILE"
         )
     return module
 

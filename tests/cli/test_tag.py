@@ -135,6 +135,8 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
         (("tag", "runs/t", "dev.conllu", "--format", "xml"), "--format must be one of conllu, words, got 'xml'"),
         (("evaluate", "runs/t", "bad.conllu"), "'bad.conllu' line 2 has the id 3"),
         (("evaluate", "runs/t", "other.conllu"), "'other.conllu' line 1 has the upos 'N', and like all the others"),
+        (("evaluate", "runs/t", "--against", "runs/t"), "--against: for language models alone"),
+        (("explain", "runs/t", "cows eat", "--html", "a.html"), "there is no page for tags; leave --html out"),
         (("sample", "runs/t"), "'runs/t' is a run of the task tagging"),
         (("train", "--task", "tagging", "empty.txt"), "'empty.txt' is empty"),
         (("train", "--model", "tagger", "dev.conllu"), "tagger does not learn plain text"),

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.layers import block_step, crew
+from chainrule.layers import block_step
+from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
 
 SHAPE: dict[str, Any] = {"width": 48, "num_layers": 3, "num_heads": 4, "context_length": 64}
@@ -39,14 +40,8 @@ def read(model: Model, ids: torch.Tensor) -> torch.Tensor:
     return torch.cat(found, 1)
 
 
-@pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    mine = crew.Crew()
-    mine._most = request.param
-    monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
-    monkeypatch.setattr(block_step, "CREW", mine)
-    count: int = request.param
-    return count
+def test_every_activation_has_its_kernel_and_is_tried_here():
+    assert set(block_step.ACTIVATIONS) == set(ACTIVATIONS) == {each.activation for each in KINDS.values()}
 
 
 @pytest.mark.parametrize("name", KINDS)

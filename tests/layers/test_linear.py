@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,16 +11,6 @@ import torch.nn.functional as F
 from chainrule.layers import crew, linear
 from chainrule.layers.int8 import Int8, round_to_int8
 from chainrule.layers.matvec import FEW
-
-
-@pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
-def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """So many, whatever torch may use here and whichever is faster."""
-    mine = crew.Crew()
-    mine._most = request.param
-    monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
-    monkeypatch.setattr(linear, "CREW", mine)
-    return request.param
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, FEW])
@@ -39,15 +28,12 @@ def test_the_product_is_the_one_in_double_precision(threads: int, rows: int, has
 
 
 @torch.no_grad()
-def test_threads_give_the_same_bits(monkeypatch):
+def test_threads_give_the_same_bits(use_threads, monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
     x, weight = torch.randn(5, 640), torch.randn(3001, 640)
     found = []
     for count in (1, 2, 4):
-        mine = crew.Crew()
-        mine._most = count
-        monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
-        monkeypatch.setattr(linear, "CREW", mine)
+        use_threads(count)
         found.append(linear.linear(x, weight))
     assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
 
@@ -97,11 +83,9 @@ def test_the_faster_way_is_kept_to_and_the_other_tried_again():
     assert asked[6:].count(2) == 2 and asked[6:].index(2) == crew.TRIED_AGAIN - 1
 
 
-def test_threads_that_call_at_the_same_time_do_not_meet(monkeypatch):
+def test_threads_that_call_at_the_same_time_do_not_meet(use_threads, monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
-    mine = crew.Crew()
-    mine._most = 2
-    monkeypatch.setattr(linear, "CREW", mine)
+    use_threads(2)
     weight = torch.randn(2000, 300)
     wrong = []
 
@@ -121,10 +105,8 @@ def test_threads_that_call_at_the_same_time_do_not_meet(monkeypatch):
     assert not wrong
 
 
-def test_an_interrupt_leaves_nobody_waiting(monkeypatch):
-    mine = crew.Crew()
-    mine._most = 2
-    monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
+def test_an_interrupt_leaves_nobody_waiting(use_threads, monkeypatch):
+    mine = use_threads(2)
     met: list[int] = []
     done = threading.Barrier(2)
 

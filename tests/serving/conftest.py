@@ -26,6 +26,7 @@ from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
 from chainrule.serving.service import Service
 from tests.serving.models import make_runs
+from tests.serving.toys import toy_service, train_toys
 
 ROOT = Path(chainrule.__file__).parents[1]
 READY = re.compile(r"http://[^/]+:(\d+)/v1")
@@ -48,6 +49,18 @@ def service(runs: dict[str, TrainedRun]) -> Service:
     library = Library([runs[name] for name in ("cows", "herd", "strict", "letters", "lstm", "transformer")])
     library.load()
     return Service(library, Engine())
+
+
+@pytest.fixture(scope="session")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """An n-gram, an LSTM and a Transformer that have learned the same few sentences."""
+    return train_toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture(scope="session")
+def toy_client(toys: list[Path]) -> Iterator[TestClient]:
+    with TestClient(make_app(toy_service(toys)), base_url="http://localhost") as found:
+        yield found
 
 
 @dataclass

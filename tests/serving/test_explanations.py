@@ -1,6 +1,5 @@
 """/explain tells what explaining from Python tells, of every kind, cut to what a page can show."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +8,20 @@ import pytest
 from fastapi.testclient import TestClient
 
 import chainrule
-from chainrule.serving.app import make_app
-from tests.serving.toys import toy_service, train_toys
 
 TEXT = "On day 7 the red cow"
 
 
-@pytest.fixture(scope="module")
-def toys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return train_toys(tmp_path_factory.mktemp("toys"))
-
-
-@pytest.fixture(scope="module")
-def client(toys: list[Path]) -> Iterator[TestClient]:
-    with TestClient(make_app(toy_service(toys)), base_url="http://localhost") as found:
-        yield found
-
-
-def ask(client: TestClient, **body: Any) -> dict[str, Any]:
-    answer = client.post("/explain", json=body)
+def ask(toy_client: TestClient, **body: Any) -> dict[str, Any]:
+    answer = toy_client.post("/explain", json=body)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
 
 
 @pytest.mark.parametrize(("place", "kind"), [(0, "ladder"), (1, "gates"), (2, "transformer")])
-def test_it_is_the_explanation_that_python_gives(client: TestClient, toys: list[Path], place: int, kind: str):
-    told = ask(client, model=toys[place].name, prompt=TEXT, temperature=0.5)
+def test_it_is_the_explanation_that_python_gives(toy_client: TestClient, toys: list[Path], place: int, kind: str):
+    told = ask(toy_client, model=toys[place].name, prompt=TEXT, temperature=0.5)
     found = chainrule.load(toys[place]).explain(TEXT, temperature=0.5).to_json()
     assert told["kind"] == kind
     for name in ("token", "tokens", "text", "evidence", "separator"):
@@ -46,8 +32,8 @@ def test_it_is_the_explanation_that_python_gives(client: TestClient, toys: list[
     )
 
 
-def test_a_ladder_adds_up_to_the_probability_and_comes_with_lines_of_the_corpus(client: TestClient):
-    told = ask(client, model="ngram", prompt=TEXT, token=" eats")
+def test_a_ladder_adds_up_to_the_probability_and_comes_with_lines_of_the_corpus(toy_client: TestClient):
+    told = ask(toy_client, model="ngram", prompt=TEXT, token=" eats")
     contributions = [rung["contribution"] for rung in told["inside"]["rungs"]]
     assert sum(contributions) == pytest.approx(told["probability"], abs=1e-6)
     sighting = told["evidence"]["sightings"][0]
@@ -55,27 +41,27 @@ def test_a_ladder_adds_up_to_the_probability_and_comes_with_lines_of_the_corpus(
     assert sighting["path"].endswith("cows.txt")
 
 
-def test_attention_and_states_are_of_the_latest_tokens_and_first_units(client: TestClient, toys: list[Path]):
+def test_attention_and_states_are_of_the_latest_tokens_and_first_units(toy_client: TestClient, toys: list[Path]):
     long = " ".join([TEXT] * 20)
     whole = chainrule.load(toys[1]).explain(long)
-    told = ask(client, model="lstm", prompt=long)
+    told = ask(toy_client, model="lstm", prompt=long)
     for layer, full in zip(told["inside"]["layers"], whole.inside.layers, strict=True):  # type: ignore[union-attr]
         assert np.array(layer["state"]["h"]) == pytest.approx(full.state["h"][-64:, :64], abs=1e-4)
         assert len(layer["state"]["h"]) == 64
-    told = ask(client, model="transformer", prompt=TEXT)
+    told = ask(toy_client, model="transformer", prompt=TEXT)
     attention = np.array(told["inside"]["attention"])
     assert attention.sum(-1) == pytest.approx(np.ones(attention.shape[:3]), abs=2e-2)
     assert (np.triu(attention[0, 0], 1) == 0).all()
 
 
-def test_ids_are_explained_as_they_are(client: TestClient, toys: list[Path]):
+def test_ids_are_explained_as_they_are(toy_client: TestClient, toys: list[Path]):
     tokenizer = chainrule.load(toys[2]).tokenizer
     ids = [tokenizer.eos, *tokenizer.encode(TEXT).tolist()]
-    by_text, by_ids = (ask(client, model="transformer", prompt=prompt, token=ids[-1]) for prompt in (TEXT, ids))
+    by_text, by_ids = (ask(toy_client, model="transformer", prompt=prompt, token=ids[-1]) for prompt in (TEXT, ids))
     assert by_ids["token"] == tokenizer.token_text(ids[-1]) == by_text["token"]
     assert by_ids["probability"] == by_text["probability"]
     letters = [tokenizer.eos, *(int(tokenizer.encode(letter)[0]) for letter in "cow")]  # no text gives these ids
-    assert ask(client, model="transformer", prompt=letters)["tokens"] == ["<eos>", "c", "o", "w"]
+    assert ask(toy_client, model="transformer", prompt=letters)["tokens"] == ["<eos>", "c", "o", "w"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +73,7 @@ def test_ids_are_explained_as_they_are(client: TestClient, toys: list[Path]):
         ({"prompt": []}, "prompt"),
     ],
 )
-def test_what_cannot_be_explained_is_told(client: TestClient, body: Any, said: str):
-    answer = client.post("/explain", json={"prompt": "the"} | body)
+def test_what_cannot_be_explained_is_told(toy_client: TestClient, body: Any, said: str):
+    answer = toy_client.post("/explain", json={"prompt": "the"} | body)
     assert answer.status_code == 400
     assert said in answer.json()["error"]["message"]

@@ -1,8 +1,6 @@
 """/compare against `evaluate`: the bits of a text by every model, whatever it is cut into."""
 
-from collections.abc import Iterator
 from math import log
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,25 +11,14 @@ from chainrule.data.documents import Documents
 from chainrule.evaluation.score import score_documents
 from chainrule.serving.app import make_app
 from chainrule.serving.surprise import Surprise, common_bounds, disagreements
-from tests.serving.toys import toy_service, train_toys
+from tests.serving.toys import toy_service
 
 KINDS = ["ngram", "lstm", "transformer"]
 TEXT = "On day 7 the old cow eats grass – naïvely, by the 河.\nShe sings."
 
 
-@pytest.fixture(scope="module")
-def toys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return train_toys(tmp_path_factory.mktemp("toys"))
-
-
-@pytest.fixture(scope="module")
-def client(toys: list[Path]) -> Iterator[TestClient]:
-    with TestClient(make_app(toy_service(toys)), base_url="http://localhost") as found:
-        yield found
-
-
-def compare(client: TestClient, text: str, **more: object) -> dict:
-    answer = client.post("/compare", json={"text": text} | more)
+def compare(toy_client: TestClient, text: str, **more: object) -> dict:
+    answer = toy_client.post("/compare", json={"text": text} | more)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -41,8 +28,8 @@ def document(text: str) -> Documents:
     return Documents(data, np.array([0]), np.array([len(data)]), np.array([1]), "text", 0)
 
 
-def test_totals_and_tokens_are_those_of_evaluate(client, toys):
-    found = compare(client, TEXT)
+def test_totals_and_tokens_are_those_of_evaluate(toy_client, toys):
+    found = compare(toy_client, TEXT)
     assert [each["model"] for each in found["models"]] == KINDS
     for each, path in zip(found["models"], toys, strict=True):
         run = chainrule.load(path)
@@ -54,8 +41,8 @@ def test_totals_and_tokens_are_those_of_evaluate(client, toys):
         assert len(stream) == len(each["tokens"]) + 2
 
 
-def test_pieces_and_spans_are_the_text_and_spans_sum_up_each_models_tokens(client):
-    found = compare(client, TEXT)
+def test_pieces_and_spans_are_the_text_and_spans_sum_up_each_models_tokens(toy_client):
+    found = compare(toy_client, TEXT)
     assert "".join(span["text"] for span in found["spans"]) == TEXT
     assert len(found["spans"]) > 10
     for number, each in enumerate(found["models"]):
@@ -70,18 +57,18 @@ def test_pieces_and_spans_are_the_text_and_spans_sum_up_each_models_tokens(clien
             assert span["bits"][number] == pytest.approx(sum(inside) - sum(later) + sum(later_here), abs=1e-6)
 
 
-def test_spans_end_where_all_models_have_a_boundary(client):
-    found = compare(client, TEXT)
+def test_spans_end_where_all_models_have_a_boundary(toy_client):
+    found = compare(toy_client, TEXT)
     ends = [{token["end"] for token in each["tokens"]} for each in found["models"]]
     assert {span["end"] for span in found["spans"]} == set.intersection(*ends)
 
 
-def test_disagreements_are_the_spans_where_models_are_farthest_apart(client):
-    found = compare(client, TEXT)
+def test_disagreements_are_the_spans_where_models_are_farthest_apart(toy_client):
+    found = compare(toy_client, TEXT)
     apart = [max(span["bits"]) - min(span["bits"]) for span in found["spans"]]
     expected = sorted(range(len(apart)), key=lambda i: -apart[i])[:10]
     assert [apart[i] for i in found["disagreements"]] == pytest.approx([apart[i] for i in expected])
-    assert compare(client, TEXT, models=["lstm"])["disagreements"] == []
+    assert compare(toy_client, TEXT, models=["lstm"])["disagreements"] == []
 
 
 def test_bits_between_bounds_by_hand():
@@ -104,8 +91,8 @@ def test_an_impossible_token_is_null(tmp_path):
     run = chainrule.train(
         text, model="ngram", order=2, smoothing="maximum-likelihood", tokenizer="words", path=tmp_path / "mle"
     )
-    with TestClient(make_app(toy_service([run.path])), base_url="http://localhost") as client:
-        found = compare(client, "hay hay")["models"][0]
+    with TestClient(make_app(toy_service([run.path])), base_url="http://localhost") as toy_client:
+        found = compare(toy_client, "hay hay")["models"][0]
     assert found["bits"] is None
     assert found["bits_per_byte"] is None
     assert None in [token["bits"] for token in found["tokens"]]
@@ -117,8 +104,8 @@ def test_a_closed_vocabulary_has_bits_but_no_bits_per_byte(tmp_path):
     run = chainrule.train(
         text, model="ngram", order=2, tokenizer="words", closed_vocabulary=True, path=tmp_path / "closed"
     )
-    with TestClient(make_app(toy_service([run.path])), base_url="http://localhost") as client:
-        found = compare(client, "the  zebra eats\n")["models"][0]
+    with TestClient(make_app(toy_service([run.path])), base_url="http://localhost") as toy_client:
+        found = compare(toy_client, "the  zebra eats\n")["models"][0]
     assert [token["text"] for token in found["tokens"]] == ["the", "  zebra", " eats\n"]
     assert found["bits_per_byte"] is None
     stream = np.array([run.tokenizer.eos, *run.tokenizer.encode("the zebra eats"), run.tokenizer.eos])
@@ -135,7 +122,7 @@ def test_a_closed_vocabulary_has_bits_but_no_bits_per_byte(tmp_path):
         ({}, 400, "'text' is wrong"),
     ],
 )
-def test_what_is_wrong_gets_a_sentence(client, body, status, sentence):
-    answer = client.post("/compare", json=body)
+def test_what_is_wrong_gets_a_sentence(toy_client, body, status, sentence):
+    answer = toy_client.post("/compare", json=body)
     assert answer.status_code == status
     assert sentence in answer.json()["error"]["message"]

@@ -119,7 +119,7 @@ def test_mistakes_are_told(tmp_path, settings, sentence):
 def test_plain_text_is_not_learned_by_a_conditional_model(tmp_path):
     (tmp_path / "text.txt").write_text("a text\n" * 30)
     asked = request(tmp_path / "text.txt", tmp_path / "run", task="language")
-    with pytest.raises(UserError, match="conditional does not learn plain text; .* --task translation"):
+    with pytest.raises(UserError, match="conditional does not learn plain text but .* --task translation"):
         train(replace(asked, model="conditional", settings={"steps": 1}))
 
 

@@ -11,18 +11,13 @@ import pytest
 import uvicorn
 
 from chainrule.serving.app import make_app
-from tests.serving.toys import toy_service, train_toys
+from tests.serving.toys import toy_service
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def toys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return train_toys(tmp_path_factory.mktemp("toys"))
 
 
 @pytest.fixture(scope="session")

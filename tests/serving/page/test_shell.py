@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.serving.page.accessible import assert_accessible
 from tests.serving.page.waiting import until
 
 VIEWS = {
@@ -54,15 +55,12 @@ def test_what_was_sampled_is_there_again_when_one_comes_back(page: Any):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_serious_problem_and_no_sideways_scrolling(page: Any, view: str, scheme: str, width: int):
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page.set_viewport_size({"width": width, "height": 844})
     page.emulate_media(color_scheme=scheme)
     page.goto(f"/{VIEWS[view]}")
     page.wait_for_selector('.evidence-parts, .text [data-place="8"]')
     page.wait_for_timeout(1000)
-    found = axe.Axe().run(page).response["violations"]
-    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert_accessible(page)
 
 
 def test_everything_comes_from_this_server(page: Any, address: str):
