@@ -114,7 +114,8 @@ class Batch:
 
     def roll(self) -> list[tuple[Row, Token]]:
         """A token for every row. Rows that end with it, or that cannot go on, leave."""
-        self._refuse_what_cannot_be_rolled()
+        if self.rows:
+            self._refuse_what_cannot_be_rolled()
         if not self.rows:
             return []
         logits = self._join_logits()

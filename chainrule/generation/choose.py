@@ -38,15 +38,17 @@ class Roll:
 
 def roll(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> Roll:
     """Draw with the filters, measure without; where no filter is on, both share their exponentials."""
-    weights = _weights(logits, multiple=BLOCK)
+    top = logits.max(-1, keepdims=True)
+    weights = _weights(logits, top)
     sums = _block_sums(weights)
     ids, kept = candidates(logits, seen, settings)
     if kept is logits:
         chosen = _invert(weights, sums, uniforms)
-    else:
+    elif ids is None:
         chosen = choose(kept, uniforms)
-        chosen = chosen if ids is None else ids[np.arange(len(ids)), chosen]
-    return Roll(chosen, logits.max(-1) + np.log(sums.sum(-1)))
+    else:
+        chosen = ids[:, 0] if ids.shape[1] == 1 else ids[np.arange(len(ids)), choose(kept, uniforms)]
+    return Roll(chosen, top[:, 0] + np.log(sums.sum(-1)))
 
 
 def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
@@ -72,7 +74,7 @@ def line(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.nd
     A token is drawn by the numbers from the end of the one before it up to its own end; the last ends at 1.
     """
     ids, kept = candidates(logits[None], seen[None], settings)
-    weights = _weights(kept, multiple=BLOCK)
+    weights = _weights(kept, kept.max(-1, keepdims=True))
     sums = _block_sums(weights)[0]
     begins = sums.cumsum() - sums  # of each block
     ends = begins[:, None] + weights.reshape(-1, BLOCK).cumsum(-1, dtype=np.float64)
@@ -99,7 +101,7 @@ def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple
 
 def choose(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
     """Inverse CDF: the first index whose running total of probability exceeds the row's number in [0, 1)."""
-    weights = _weights(logits, multiple=BLOCK)
+    weights = _weights(logits, logits.max(-1, keepdims=True))
     return _invert(weights, _block_sums(weights), uniforms)
 
 
@@ -119,17 +121,18 @@ def _invert(weights: np.ndarray, sums: np.ndarray, uniforms: np.ndarray) -> np.n
     return chosen
 
 
-def _weights(logits: np.ndarray, multiple: int = 1) -> np.ndarray:
-    """Probabilities up to a factor, the largest 1, padded with zeros to a multiple of this width.
+def _weights(logits: np.ndarray, top: np.ndarray) -> np.ndarray:
+    """Probabilities up to a factor, the largest 1, padded with zeros to a multiple of BLOCK; `top`: of the logits.
 
     In float32, where exp is four times as fast: off by a millionth, which no number of samples can tell.
     """
     rows, width = logits.shape
-    weights = np.zeros((rows, -(-width // multiple) * multiple), np.float32)
+    weights = np.empty((rows, -(-width // BLOCK) * BLOCK), np.float32)
     used = weights[:, :width]
     with np.errstate(over="ignore"):
-        np.subtract(logits, logits.max(-1, keepdims=True), out=used, casting="same_kind")
+        np.subtract(logits, top, out=used, casting="same_kind")
     np.exp(used, out=used)
+    weights[:, width:] = 0
     return weights
 
 
