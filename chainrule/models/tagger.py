@@ -3,10 +3,12 @@
     x_i = [φ(w_i); Σ_parts ψ(part of w_i)],   h_i = [ahead(x_1 … x_i); back(x_n … x_i)],   p(t_i) = softmax(W h_i + b)
 
 φ is a vector per word, ψ one per beginning, ending, inner part and shape, so that words never seen have vectors too.
-Several columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common.
+Several columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common. There may be
+several such taggers in one: each learns by itself, and what they say is averaged.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,6 +30,7 @@ TRANSFORMER = "transformer"
 
 @dataclass(frozen=True)
 class Config:
+    members: int = 1  # taggers in one
     encoder: str = "lstm"  # or another recurrent cell, or transformer
     num_layers: int = 1
     width: int = 200  # of each direction, or of the Transformer
@@ -36,16 +39,16 @@ class Config:
     spelling_width: int = 128
     spelling_rows: int = 32768  # of the table of parts of words
     directions: int = 2  # of a recurrent encoder; 1: from left to right alone
-    input_dropout: float = 0.3
-    spelling_dropout: float = 0.2  # of whole parts of words
-    dropout: float = 0.4
+    input_dropout: float = 0.4
+    spelling_dropout: float = 0.3  # of whole parts of words, but for the shape: nothing else tells of capitals
+    dropout: float = 0.5
     columns: tuple[int, ...] = ()  # how many tags there are in each; the data decide
 
     def __post_init__(self) -> None:
         require_choice("encoder", self.encoder, (*CELLS, TRANSFORMER))
         require_whole("directions", self.directions, 1, 2)
         require_whole("spelling_rows", self.spelling_rows, 2)
-        require_sizes(self, "num_layers", "width", "num_heads", "word_width", "spelling_width")
+        require_sizes(self, "members", "num_layers", "width", "num_heads", "word_width", "spelling_width")
         require_fractions(self, "input_dropout", "spelling_dropout", "dropout")
         if self.encoder == TRANSFORMER and self.width % (2 * self.num_heads):
             raise UserError(f"width must be a multiple of twice num_heads, got {self.width} and {self.num_heads}")
@@ -73,9 +76,10 @@ class Vectors(nn.Module):
         nn.init.zeros_(self.parts.weight[0].detach())
 
     def forward(self, words: Tensor, parts: Tensor) -> Tensor:
-        """words (batch, time), hashes of parts (batch, time, parts), 0 for none -> (batch, time, width)"""
+        """words (batch, time), hashes of parts (batch, time, parts), shape first, 0 for none -> (batch, time, width)"""
         rows = torch.where(parts > 0, 1 + parts % (len(self.parts.weight) - 1), 0).flatten(0, 1)
         kept = F.dropout(self.parts.weight.new_ones(rows.shape), self.dropout, self.training)
+        kept[:, 0] = 1
         spelled = F.embedding_bag(rows, self.parts.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
         return torch.cat([self.words(words), spelled.unflatten(0, words.shape)], 2)
 
@@ -119,6 +123,21 @@ def make_encoder(config: Config) -> nn.Module:
     return TransformerReader(config) if config.encoder == TRANSFORMER else RecurrentReader(config)
 
 
+class Member(nn.Module):
+    """One tagger: logits (batch, time, tags) for each column."""
+
+    def __init__(self, config: Config, vocabulary_size: int):
+        super().__init__()
+        self.embedding = Vectors(config, vocabulary_size)
+        self.encoder = make_encoder(config)
+        read = config.width * (1 if config.encoder == TRANSFORMER else config.directions)
+        self.heads = nn.ModuleList(nn.Linear(read, size) for size in config.columns)
+
+    def forward(self, words: Tensor, condition: dict[str, Tensor]) -> list[Tensor]:
+        hidden = self.encoder(self.embedding(words, condition["parts"]), condition["lengths"])
+        return [head(hidden) for head in self.heads]
+
+
 class Model(NeuralModel):
     """Of words (batch, time) and their `parts` (batch, time, parts) in rows that end after `lengths` (batch) words."""
 
@@ -126,28 +145,33 @@ class Model(NeuralModel):
 
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
-        self.embedding = Vectors(config, vocabulary_size)
-        self.encoder = make_encoder(config)
-        read = config.width * (1 if config.encoder == TRANSFORMER else config.directions)
-        self.heads = nn.ModuleList(nn.Linear(read, size) for size in config.columns)
+        self.members = nn.ModuleList(Member(config, vocabulary_size) for _ in range(config.members))
 
     def logits(self, words: Tensor, condition: dict[str, Tensor]) -> list[Tensor]:
-        """(batch, time, tags) for each column."""
-        vectors = self.embedding(words, condition["parts"])
-        hidden = self.encoder(vectors, condition["lengths"])
-        return [head(hidden) for head in self.heads]
+        """(batch, time, tags) for each column; of several members, the logarithm of their average probabilities."""
+        said = self._said(words, condition)
+        if len(said) == 1:
+            return said[0]
+        columns = [torch.stack([each.log_softmax(-1) for each in column]) for column in zip(*said, strict=True)]
+        return [column.logsumexp(0) - math.log(len(said)) for column in columns]
+
+    def _said(self, words: Tensor, condition: dict[str, Tensor]) -> list[list[Tensor]]:
+        """By each member, for each column."""
+        return [member(words, condition) for member in self.members]
 
     def advance(
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
     ) -> tuple[Loss, State | None]:
-        """The sum over columns of the negative log-likelihood of every tag that is asked for."""
-        targets = torch.as_tensor(batch.targets)
-        found = self.logits(torch.as_tensor(batch.inputs), batch.condition)
+        """The sum over columns of the negative log-likelihood of every tag that is asked for; while they learn, the
+        average of what the members lose each."""
+        targets, inputs = torch.as_tensor(batch.targets), torch.as_tensor(batch.inputs)
+        said = self._said(inputs, batch.condition) if self.training else [self.logits(inputs, batch.condition)]
         losses = [
             F.cross_entropy(logits.flatten(0, 1), targets[..., column].flatten(), ignore_index=IGNORE, reduction="sum")
-            for column, logits in enumerate(found)
+            for each in said
+            for column, logits in enumerate(each)
         ]
-        return Loss(torch.stack(losses).sum(), int((targets != IGNORE).sum())), None
+        return Loss(torch.stack(losses).sum() / len(said), int((targets != IGNORE).sum())), None
 
     def matrix_parts(self, name: str) -> int:
         is_gated = name.endswith(("input_weight", "recurrent_weight"))
@@ -160,7 +184,15 @@ def recipe(config: Config) -> dict[str, Any]:
     return {"optimizer": "adamw", "batch_size": 16, "window": 64, **rates}
 
 
+WORDS_A_SECOND = 6000  # that a tagger of the medium size learns from on one core
+FOR_ONE, FOR_THREE = 3, 18  # so many times through the words there must be time for
+
+
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
-    """The medium size goes through a treebank of 200,000 words in half a minute of one core, the small one in less."""
-    size = "medium" if seconds * 2000 >= tokens else "small"
-    return SIZES[size], {}, [f"the {size} size: for {seconds:,.0f} seconds and {tokens:,} words"]
+    """The small size where there is little time, three of the medium size where there is much."""
+    times = seconds * WORDS_A_SECOND / max(tokens, 1)
+    size = "medium" if times >= FOR_ONE else "small"
+    members = 3 if times >= FOR_THREE else 1
+    config = replace(SIZES[size], members=members)
+    what = f"{members} taggers of the {size} size in one" if members > 1 else f"the {size} size"
+    return config, {}, [f"{what}: for {seconds:,.0f} seconds and {tokens:,} words"]

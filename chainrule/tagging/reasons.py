@@ -57,12 +57,12 @@ def _without_own(
     """The parts of a word stand in the order of spelling.parts."""
     ids, parts = ids.copy(), parts.copy()
     ends = min(LONGEST, len(word.lower()))
-    shape, whole = 2 * ends, 2 * ends + 1
+    whole = 1 + 2 * ends
     places = {
         "the word": [whole],
-        "its beginning": range(ends),
-        "its ending": range(ends, 2 * ends),
-        "its shape": [shape],
+        "its beginning": range(1, 1 + ends),
+        "its ending": range(1 + ends, whole),
+        "its shape": [0],
         "its inside": range(whole + 1, parts.shape[1]),
     }
     parts[place, list(places[what])] = NONE

@@ -1,6 +1,6 @@
 """What the letters of a word tell: how it begins and ends, what is in it, and its shape, each as a hash.
 
-'Walk' -> the hashes of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, the shape Xx, walk itself, and of
+'Walk' -> the hashes of the shape Xx, of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, of walk itself, and of
 <wa, wal, alk, lk>, <wal, walk, alk>
 """
 
@@ -14,18 +14,18 @@ from chainrule.tagging.lexicon import shape
 
 LONGEST = 5  # beginning or ending
 INNER = (3, 4)  # letters of what is in a word
-COUNT = 32  # parts of a word, at the most; what is in it comes last
+COUNT = 32  # parts of a word, at the most; its shape comes first and what is in it last
 NONE = 0  # where a word has fewer
 
 
 def parts(word: str) -> list[str]:
-    """['w…', …, '…k', …, '=Xx', '<walk>', '<wa', …], shorter words having fewer of them."""
+    """['=Xx', 'w…', …, '…k', …, '<walk>', '<wa', …], shorter words having fewer of them."""
     lower = word.lower()
     whole = f"<{lower}>"
     lengths = range(1, min(LONGEST, len(lower)) + 1)
     inner = [whole[at : at + n] for n in INNER for at in range(len(whole) - n + 1)]
     ends = [*[f"{lower[:n]}…" for n in lengths], *[f"…{lower[-n:]}" for n in lengths]]
-    return [*ends, f"={shape(word)}", f"{whole}=", *inner][:COUNT]
+    return [f"={shape(word)}", *ends, f"{whole}=", *inner][:COUNT]
 
 
 @lru_cache(maxsize=1 << 17)

@@ -38,19 +38,19 @@ def as_torch(model: Model, row: int) -> list[torch.Tensor]:
     config = model.config
     reference = nn.LSTM(config.word_width + config.spelling_width, config.width, bidirectional=True, batch_first=True)
     with torch.no_grad():
-        for ending, cell in zip(("", "_reverse"), model.encoder.recurrent.cells, strict=True):
+        for ending, cell in zip(("", "_reverse"), model.members[0].encoder.recurrent.cells, strict=True):
             getattr(reference, f"weight_ih_l0{ending}").copy_(cell.input_weight)
             getattr(reference, f"weight_hh_l0{ending}").copy_(cell.recurrent_weight)
             getattr(reference, f"bias_ih_l0{ending}").copy_(cell.bias)
             getattr(reference, f"bias_hh_l0{ending}").zero_()
-        table = model.embedding.parts.weight
+        table = model.members[0].embedding.parts.weight
         vectors = []
         for word, number in zip(SENTENCES[row], IDS[row], strict=True):
             hashes = spell([[word]], 1)[0, 0]
             spelled = sum(table[1 + each % (len(table) - 1)] for each in hashes.tolist() if each)
-            vectors.append(torch.cat([model.embedding.words.weight[number], spelled]))
+            vectors.append(torch.cat([model.members[0].embedding.words.weight[number], spelled]))
         hidden = reference(torch.stack(vectors)[None])[0][0]
-        return [hidden @ head.weight.t() + head.bias for head in model.heads]
+        return [hidden @ head.weight.t() + head.bias for head in model.members[0].heads]
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
@@ -72,6 +72,21 @@ def test_the_loss_is_the_sum_over_columns_of_torchs():
     loss = model.loss(batch())
     assert float(loss.total.detach()) == pytest.approx(float(expected), rel=1e-5)
     assert loss.count == 12  # of 14 tags two are not asked for
+
+
+def test_members_learn_each_by_itself_and_speak_as_one():
+    model = make(members=2, input_dropout=0.0, spelling_dropout=0.0, dropout=0.0)
+    one, other = (member(batch().inputs, batch().condition) for member in model.members)
+    for together, first, second in zip(model.logits(batch().inputs, batch().condition), one, other, strict=True):
+        torch.testing.assert_close(together.exp(), (first.softmax(-1) + second.softmax(-1)) / 2)
+    expected = [
+        F.cross_entropy(logits.flatten(0, 1), batch().targets[..., column].flatten(), reduction="sum")
+        for said in (one, other)
+        for column, logits in enumerate(said)
+    ]
+    torch.testing.assert_close(model.train().loss(batch()).total, sum(expected) / 2)
+    with torch.no_grad():
+        assert model.eval().loss(batch()).total < sum(expected) / 2  # as the logarithm is concave
 
 
 def test_words_on_both_sides_count_with_two_directions_and_only_those_before_with_one():
@@ -96,6 +111,17 @@ def test_a_transformers_row_in_a_padded_batch_is_the_row_alone():
         one = batch(slice(row, row + 1))
         for all_rows, alone in zip(together, model.logits(one.inputs, one.condition), strict=True):
             torch.testing.assert_close(all_rows[row, : len(words)], alone[0], rtol=1e-5, atol=1e-6)
+
+
+def test_parts_are_dropped_but_never_the_shape():
+    vectors = make(spelling_dropout=0.5).members[0].embedding.train()
+    words, parts = torch.zeros(1, 400, dtype=torch.long), torch.from_numpy(spell([["Walk"] * 400], 400))
+    for kept, is_always in ((parts[0, 0, 0], True), (parts[0, 0, 1], False)):
+        row = 1 + int(kept) % (len(vectors.parts.weight) - 1)
+        nn.init.zeros_(vectors.parts.weight)
+        nn.init.ones_(vectors.parts.weight.detach()[row])
+        found = set(vectors(words, parts)[0, :, -1].tolist())
+        assert found == ({1.0} if is_always else {0.0, 2.0})
 
 
 @pytest.mark.parametrize("encoder", ["elman", "gru", "lstm", "transformer"])

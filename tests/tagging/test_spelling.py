@@ -7,8 +7,8 @@ from chainrule.tagging.spelling import COUNT, NONE, parts, spell
 
 def test_parts_of_a_word():
     ends = ["w…", "wa…", "wal…", "walk…", "…k", "…lk", "…alk", "…walk"]
-    assert parts("Walk") == [*ends, "=Xx", "<walk>=", "<wa", "wal", "alk", "lk>", "<wal", "walk", "alk>"]
-    assert parts("A") == ["a…", "…a", "=X", "<a>=", "<a>"]
+    assert parts("Walk") == ["=Xx", *ends, "<walk>=", "<wa", "wal", "alk", "lk>", "<wal", "walk", "alk>"]
+    assert parts("A") == ["=X", "a…", "…a", "<a>=", "<a>"]
 
 
 def test_long_words_keep_their_ends():
