@@ -18,7 +18,7 @@ from chainrule.generation.decoder import AT_ONCE, Decoder, Heed
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
-from chainrule.serving.threads import use_threads
+from chainrule.threads import use_threads
 
 T = TypeVar("T")
 Answer = list[Token] | Exception | None

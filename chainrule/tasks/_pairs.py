@@ -28,6 +28,7 @@ from chainrule.tasks._batches import PairBatches, condition_of, window_of
 from chainrule.tasks.base import FOLDER, Material, Prepared, Task
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization, make_tokenizer
+from chainrule.threads import threads_for
 
 SOURCE_TOKENIZER = "source.json"
 TEXTS = "validation.json"
@@ -306,7 +307,9 @@ class PairTask(Task):
             rows = order[first : first + SENTENCES_AT_ONCE]
             beams = [replace(beam, max_tokens=min(beam.max_tokens, 2 * len(sources[row]) + 20)) for row in rows]
             tree: list[list[Step]] = []
-            texts_found = search(model, self.condition([sources[row] for row in rows]), self.tokenizer.eos, beams, tree)
+            condition = self.condition([sources[row] for row in rows])
+            with threads_for(model, len(rows) * beam.width):
+                texts_found = search(model, condition, self.tokenizer.eos, beams, tree)
             for row, each, steps in zip(rows, texts_found, tree, strict=True):
                 found[row] = Written([self.tokenizer.decode(one.words).strip() for one in each], each, steps)
         model.train(was_training)

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from chainrule.serving import threads
+from chainrule import threads
 
 
 def used(rows: int, parameters: int) -> int:

@@ -5,10 +5,14 @@ machine, where the other core is somebody else's, many times longer.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 ENOUGH = 1_000_000_000  # multiplications of a step that are worth a second thread: twelve milliseconds of one core
+_counted: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # parameters of models
 
 
 def use_threads(model: Any, rows: int) -> None:
@@ -21,6 +25,19 @@ def use_threads(model: Any, rows: int) -> None:
             torch.set_num_threads(wanted)
 
 
+@contextmanager
+def threads_for(model: Any, rows: int) -> Iterator[None]:
+    """The same within, and afterwards as many as before."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch is not None else 0
+    use_threads(model, rows)
+    try:
+        yield
+    finally:
+        if torch is not None and torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
 @cache
 def _most_threads() -> int:
     """As many as torch chose, or was told, before it was told anything here."""
@@ -28,7 +45,7 @@ def _most_threads() -> int:
     return count
 
 
-@cache
 def _parameters(model: Any) -> int:
-    count: int = model.num_parameters
-    return count
+    if model not in _counted:
+        _counted[model] = model.num_parameters
+    return _counted[model]
