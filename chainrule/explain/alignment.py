@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import Step
 from chainrule.tasks._pairs import PairTask
@@ -53,6 +54,8 @@ class Translated:
 
 
 def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDTH) -> Translated:
+    if not text.strip():
+        raise UserError("the text is empty, so there is nothing to translate; write one")
     written = task.write(model, [text], Beam(width=width))[0]
     best, source = written.found[0], task.encode_source(text)
     condition = task.condition([source])

@@ -9,8 +9,9 @@ import pytest
 
 from chainrule.generation import Sampling, sample
 from chainrule.generation.prompt import read_prompt
-from chainrule.serving.engine import Engine, Generating, Limits
+from chainrule.serving.engine import Engine, Limits
 from chainrule.serving.problems import Problem
+from chainrule.serving.wanted import Generating
 from tests.generation.toys import TableBigram, Total, letters, random_table
 from tests.serving.running import run_apart
 
