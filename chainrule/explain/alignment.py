@@ -83,7 +83,8 @@ def attribute(model: Any, condition: Any, read: np.ndarray, wanted: np.ndarray) 
     state = model.begin_from(points, lengths.expand(STEPS), keeps=False)
     hidden, _ = model.read(torch.from_numpy(read).expand(STEPS, -1), state)
     chances = model.output(hidden).log_softmax(-1)[:, torch.arange(len(wanted)), torch.from_numpy(wanted)]
-    in_hidden = torch.autograd.grad(chances.sum(), hidden, retain_graph=True)[0]  # a chance hangs on its own place alone
+    # Each chance hangs on the hidden vector of its own place alone, so all of these slopes are found at once.
+    in_hidden = torch.autograd.grad(chances.sum(), hidden, retain_graph=True)[0]
     rows = []
     for place in range(len(wanted)):
         slopes = torch.autograd.grad(hidden[:, place], points, in_hidden[:, place], retain_graph=True)[0].mean(0)

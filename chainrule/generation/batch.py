@@ -50,7 +50,7 @@ def dice_of(seed: int, sample: int) -> np.random.Generator:
 class Row:
     """One sample in progress: its own random numbers, and its text on the way out."""
 
-    width = 1  # row of the batch
+    width = 1  # how many rows of the batch it takes
 
     def __init__(self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int) -> None:
         assert sampling.seed is not None

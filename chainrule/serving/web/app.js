@@ -181,7 +181,8 @@ async function begin() {
     replace(container, h("p", { class: "notice" }, error.message));
     return;
   }
-  if (translators.length) VIEWS.splice(models.length ? 3 : 0, 0, TRANSLATE);
+  const place = models.length ? VIEWS.findIndex(([id]) => id === "training") : 0;
+  if (translators.length) VIEWS.splice(place, 0, TRANSLATE);
   makeTabs();
   addEventListener("hashchange", () => show().catch(fail));
   await show().catch(fail);
