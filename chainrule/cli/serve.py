@@ -12,7 +12,10 @@ from chainrule.errors import UserError
 
 def command(
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN...", help="Run folders of any kind, and folders made by compare.")
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="Runs that continue, translate or sum up texts, and folders made by compare."
+        ),
     ],
     host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all, then set a key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
@@ -22,7 +25,9 @@ def command(
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A further name that the server is reached by.")
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, max=4096, help="Samples of one model that decode together.")] = 64,
+    rows: Annotated[
+        int, typer.Option(min=1, max=4096, help="Samples and beams of one model that decode together.")
+    ] = 64,
     quantize: options.Quantize = None,
     waiting: Annotated[int, typer.Option(min=1, max=100_000, help="Samples that may wait; more get 429.")] = 256,
 ) -> None:
@@ -41,7 +46,9 @@ def command(
     library = Library(found)
     library.load()
     for served in library:
-        if quantize and learns(served.model):
+        if quantize and served.pairs is not None:
+            say(f"note: '{served.id}' keeps its weights as they are; --quantize is for language models")
+        elif quantize and learns(served.model):
             options.quantize(served.run, quantize)
     library.warm_up()
     engine = Engine(Limits(rows=rows, waiting=waiting))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import Step
 from chainrule.tasks._pairs import PairTask
@@ -53,6 +54,8 @@ class Translated:
 
 
 def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDTH) -> Translated:
+    if not text.strip():
+        raise UserError("the text is empty, so there is nothing to translate; write one")
     written = task.write(model, [text], Beam(width=width))[0]
     best, source = written.found[0], task.encode_source(text)
     condition = task.condition([source])
@@ -80,9 +83,11 @@ def attribute(model: Any, condition: Any, read: np.ndarray, wanted: np.ndarray) 
     state = model.begin_from(points, lengths.expand(STEPS), keeps=False)
     hidden, _ = model.read(torch.from_numpy(read).expand(STEPS, -1), state)
     chances = model.output(hidden).log_softmax(-1)[:, torch.arange(len(wanted)), torch.from_numpy(wanted)]
+    # Each chance hangs on the hidden vector of its own place alone, so all of these slopes are found at once.
+    in_hidden = torch.autograd.grad(chances.sum(), hidden, retain_graph=True)[0]
     rows = []
     for place in range(len(wanted)):
-        slopes = torch.autograd.grad(chances[:, place].sum(), points, retain_graph=True)[0].mean(0)
+        slopes = torch.autograd.grad(hidden[:, place], points, in_hidden[:, place], retain_graph=True)[0].mean(0)
         rows.append((slopes * (vectors.detach()[0] - average)).sum(-1))
     found: np.ndarray = torch.stack(rows).numpy()
     return found

@@ -50,6 +50,8 @@ def dice_of(seed: int, sample: int) -> np.random.Generator:
 class Row:
     """One sample in progress: its own random numbers, and its text on the way out."""
 
+    width = 1  # how many rows of the batch it takes
+
     def __init__(self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int) -> None:
         assert sampling.seed is not None
         self.generator = dice_of(sampling.seed, index)
@@ -78,6 +80,10 @@ class Row:
             self.finish_reason = "stop"
         return Token(self.index, token, text, log_probability, self.finish_reason, alternatives)
 
+    @property
+    def is_over(self) -> bool:
+        return self.finish_reason is not None or self.error is not None
+
     def seen(self, vocabulary_size: int) -> np.ndarray:
         """(vocabulary,) What ends a text is not text: to penalize it would only make documents longer."""
         found = np.zeros(vocabulary_size, bool)
@@ -93,6 +99,10 @@ class Batch:
         self.rows: list[Row] = []
         self._state: State = None
         self._logits: list[np.ndarray] = []  # (some rows, vocabulary) each, in the order of the rows
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
 
     def add(self, prompt: Prompt, sampling: Sampling, condition: Any = None, heed: Heed | None = None) -> list[Row]:
         """As many new rows as samples are asked for; the prompt is read once, and `heed` sees its logits.

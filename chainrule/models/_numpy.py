@@ -11,6 +11,15 @@ import numpy as np
 from chainrule.models.base import State, Steps
 
 
+def start(model: Steps, batch_size: int, condition: Any = None) -> State:
+    """`model.start`; what a torch module remembers of a condition has no gradient graph."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return model.start(batch_size, condition)
+    with torch.no_grad():
+        return model.start(batch_size, condition)
+
+
 def step(model: Steps, ids: np.ndarray, state: State, to_last: bool = False) -> tuple[Any, State]:
     """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph.
 

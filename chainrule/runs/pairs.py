@@ -11,6 +11,7 @@ from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
+from chainrule.tasks.base import LANGUAGE
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -34,10 +35,18 @@ class PairsRun:
 
 def load_pairs_run(path: str | os.PathLike[str]) -> PairsRun:
     run = Run(path, task=None)
-    module = lookup.find("chainrule.tasks", run.task, "task") if "task" in run.config else None
-    if module is None or not issubclass(module.Task, PairTask):
+    task = pair_task(run)
+    if task is None:
         raise UserError(
             f"'{run.path}' is a run of the task {run.task}, which writes no text from another; "
             "make one with: chainrule train --task translation PAIRS.tsv"
         )
-    return PairsRun(run, module.Task(run.path))
+    return PairsRun(run, task)
+
+
+def pair_task(run: Run) -> PairTask | None:
+    """What it was trained for, if that is to write one text from another."""
+    if run.task == LANGUAGE:
+        return None
+    module = lookup.find("chainrule.tasks", run.task, "task")
+    return module.Task(run.path) if issubclass(module.Task, PairTask) else None

@@ -92,11 +92,32 @@ class ChatAnswer(Answer):
     usage: Usage
 
 
+class Target(Answer):
+    """A text that was written from another; of an empty one, without a score."""
+
+    text: str
+    score: float | None
+    finish_reason: Literal["stop", "length"]
+    alignment: str = ""
+
+
+class Translation(Target):
+    others: list[Target]
+
+
+class TranslationAnswer(Answer):
+    object: Literal["translation"]
+    model: str
+    translations: list[Translation]
+    usage: Usage
+
+
 class ModelCard(Answer):
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    task: str
     architecture: str
     hash: str
     parameters: int

@@ -27,6 +27,7 @@ from chainrule.serving import (
     surprise,
     tokens,
     trainings,
+    translations,
 )
 from chainrule.serving.guard import Door, Guard, answer
 from chainrule.serving.problems import Problem, bug
@@ -34,7 +35,8 @@ from chainrule.serving.schema import describe
 from chainrule.serving.service import Service
 
 PARTS = (
-    about, completions, chat, tokens, dice, explanations, surprise, trainings, leaderboards, graphs, passages, page,
+    about, completions, chat, translations, tokens, dice, explanations, surprise, trainings, leaderboards, graphs,
+    passages, page,
 )  # fmt: skip
 log = logging.getLogger("chainrule.serving")
 

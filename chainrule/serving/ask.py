@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +14,15 @@ from chainrule.generation.batch import most_likely
 from chainrule.generation.decoder import NOT_FINITE
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models.base import log_softmax
-from chainrule.serving.engine import Answer, Generating
 from chainrule.serving.library import Served
 from chainrule.serving.problems import Problem
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
+from chainrule.serving.wanted import Answer, Generating, Wanted
 
 Likely = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
 Drawn = AsyncGenerator[tuple["Asked", list[Token]], None]  # new tokens of some samples of a prompt, as they come
+Heard = AsyncGenerator[tuple[Wanted, list[Any]], None]
 
 
 @dataclass
@@ -111,20 +114,27 @@ def read_ids(served: Served, ids: list[int], field: str = "prompt", may_be_long:
 
 async def draw(service: Service, asked: Sequence[Asked]) -> Drawn:
     """What is drawn for the prompts of one request, as it comes; whoever stops listening stops the drawing."""
-    answers: asyncio.Queue[tuple[Generating, Answer]] = asyncio.Queue()
-    owners = {each.generating: each for each in asked}
-    for generating in owners:
-        generating.answers = answers
-    await service.engine.generate(*owners)
-    left = len(owners)
+    owners: dict[Wanted, Asked] = {each.generating: each for each in asked}
+    async with aclosing(hear(service, list(owners))) as heard:
+        async for generating, tokens in heard:
+            yield owners[generating], tokens
+
+
+async def hear(service: Service, wanted: Sequence[Wanted]) -> Heard:
+    """What comes of all that one request wants, as it comes; whoever stops listening stops it."""
+    answers: asyncio.Queue[tuple[Wanted, Answer]] = asyncio.Queue()
+    for each in wanted:
+        each.answers = answers
+    await service.engine.generate(*wanted)
+    left = len(wanted)
     try:
         while left:
-            generating, answer = await answers.get()
+            each, answer = await answers.get()
             if isinstance(answer, Exception):
                 raise answer
             if answer is None:
                 left -= 1
             else:
-                yield owners[generating], answer
+                yield each, answer
     finally:
-        service.engine.cancel(*owners)
+        service.engine.cancel(*wanted)

@@ -63,7 +63,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
     async def converse(body: Chat, request: Request) -> Any:
         if body.top_logprobs is not None and not body.logprobs:
             raise Problem(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")
-        served = service.library.find(body.model)
+        served = service.library.language(body.model)
         style = chat_of(served.tokenizer).written
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
         sampling = body.sampling(max_tokens, body.wanted, body.top_logprobs or 0, stop=style.stops)

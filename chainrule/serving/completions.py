@@ -94,7 +94,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/v1/completions", Completion, "Continue some text.", CompletionAnswer, streams=True)
     async def complete(body: Completion, request: Request) -> Any:
         _refuse(body)
-        served = service.library.find(body.model)
+        served = service.library.language(body.model)
         asked = await asyncio.to_thread(lambda: [_ask(body, served, prompt) for prompt in body.prompts])
         head = {"id": f"cmpl-{token_hex(12)}", "object": "text_completion", "created": int(time.time())}
         answer = Answer(head | {"model": served.id}, body, served.tokenizer, asked)

@@ -41,7 +41,7 @@ class Dice(Filters):
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/dice", Dice, "Roll the dice of several models with one number.")
     async def roll(body: Dice, request: Request) -> dict[str, Any]:
-        asked = [(service.library.find(column.model), column.prompt) for column in body.columns]
+        asked = [(service.library.language(column.model), column.prompt) for column in body.columns]
         sampling = Sampling(**body.filters)
         columns = []
         for served, prompt in asked:  # one task each, so that others have their turn in between

@@ -1,54 +1,32 @@
 """The one thread that computes: requests for the same model decode together, a token each at a time.
 
 One thread owns all models, so nothing is locked and torch's own threads never fight each other. By turns it draws a
-token for every row of every model, reads a piece of a new prompt for each model that has room, and does one other task.
+token for every row of every model (of a translator, it makes every beam a token longer), reads a piece of a new prompt
+for each model that has room, and does one other task.
 """
 
 import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from chainrule.generation import Sampling, Token
-from chainrule.generation.batch import Batch, Row
-from chainrule.generation.decoder import AT_ONCE, Decoder, Heed
-from chainrule.generation.prompt import Prompt
-from chainrule.serving.library import Served
+from chainrule.generation.decoder import AT_ONCE
 from chainrule.serving.problems import Problem
+from chainrule.serving.wanted import Answer, Together, Wanted
 from chainrule.threads import use_threads
 
 T = TypeVar("T")
-Answer = list[Token] | Exception | None
 
 
 @dataclass(frozen=True)
 class Limits:
-    rows: int = 64  # of one model that decode together
+    rows: int = 64  # of one model that decode together; a beam of width 5 has five
     waiting: int = 256  # samples that wait for their turn, over all models
     tasks: int = 64  # other work that waits: explanations, dice
     shutdown_seconds: float = 10.0  # for what is under way when the server is told to stop
-
-
-@dataclass(eq=False)
-class Generating:
-    """One prompt that is being continued. What comes of it arrives in `answers`, which those of a request may share:
-    a list of tokens each turn, and at the end None."""
-
-    served: Served
-    prompt: Prompt
-    sampling: Sampling | None  # None: the prompt is only read
-    heed: Heed | None = None
-    answers: "asyncio.Queue[tuple[Generating, Answer]]" = field(default_factory=asyncio.Queue)
-    reader: Decoder | None = None  # while the prompt is read
-    rows: list[Row] = field(default_factory=list)
-    is_cancelled: bool = False  # set when whoever asked has gone
-
-    @property
-    def count(self) -> int:
-        return self.sampling.samples if self.sampling else 1
 
 
 class Engine:
@@ -61,9 +39,9 @@ class Engine:
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._work, name="chainrule-engine", daemon=True)
-        self._batches: dict[str, Batch] = {}
-        self._owners: dict[Row, Generating] = {}
-        self._queues: dict[str, deque[Generating]] = {}
+        self._batches: dict[str, Together] = {}
+        self._owners: dict[Any, Wanted] = {}
+        self._queues: dict[str, deque[Wanted]] = {}
         self._todo: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
 
     def begin(self) -> None:
@@ -89,8 +67,8 @@ class Engine:
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
-    async def generate(self, *wanted: Generating) -> None:
-        """Take these, all or none; their tokens arrive as they come."""
+    async def generate(self, *wanted: Wanted) -> None:
+        """Take these, all or none; what comes of them arrives as it comes."""
         self._refuse_if_draining()
         count = sum(each.count for each in wanted)
         if self.waiting and self.waiting + count > self.limits.waiting:
@@ -112,7 +90,7 @@ class Engine:
         finally:
             self.tasks -= 1
 
-    def cancel(self, *wanted: Generating) -> None:
+    def cancel(self, *wanted: Wanted) -> None:
         for each in wanted:
             each.is_cancelled = True
         self._inbox.put("cancelled")
@@ -125,13 +103,13 @@ class Engine:
 
     def _work(self) -> None:
         while self._receive():
-            answers: list[tuple[Generating, Answer]] = []
+            answers: list[tuple[Wanted, Answer]] = []
             for batch in self._batches.values():
                 answers += self._turn(batch)
             self._deliver(answers)
             for batch in self._batches.values():
                 try:
-                    use_threads(batch.model, len(batch.rows))
+                    use_threads(batch.model, batch.size)
                     batch.advance()
                 except Exception as error:
                     self._deliver(self._fail(batch, error))
@@ -153,7 +131,7 @@ class Engine:
                 self._end_all()
             elif message == "cancelled":
                 self._drop_cancelled()
-            elif isinstance(message, Generating):
+            elif isinstance(message, Wanted):
                 self._queues.setdefault(message.served.id, deque()).append(message)
             else:
                 self._todo.append(message)
@@ -174,26 +152,26 @@ class Engine:
             wanted = self._queues[id][0]
             if not self._admit(id, wanted):
                 return
-            left -= len(wanted.prompt.ids)
+            left -= wanted.length
 
-    def _admit(self, id: str, wanted: Generating) -> bool:
+    def _admit(self, id: str, wanted: Wanted) -> bool:
         """Read a piece of a prompt, if there is room for all of its rows; once it is read, they join. Whether it is."""
-        batch = self._batches.get(id) or Batch(wanted.served.model, wanted.served.tokenizer)
+        batch = self._batches.get(id) or wanted.begin()
         self._batches[id] = batch
-        if batch.rows and wanted.reader is None and len(batch.rows) + wanted.count > self.limits.rows:
+        if batch.rows and not wanted.is_begun and batch.size + wanted.count > self.limits.rows:
             return False
-        rows: list[Row] = []
+        rows: list[Any] = []
         answer: Answer = None
         try:
-            reader = self._read_on(wanted)
-            if reader is None:
+            use_threads(batch.model, rows=AT_ONCE)
+            wanted.is_begun = True
+            found = wanted.read_on(batch)
+            if found is None:
                 return False
-            if wanted.sampling is not None:
-                rows = batch.join(reader, wanted.prompt, wanted.sampling)
+            rows = found
         except Exception as error:  # whatever it is, it ends this request alone
             answer = error
         self._queues[id].popleft()
-        wanted.reader = None
         if rows:
             wanted.rows = rows
             self._owners |= dict.fromkeys(rows, wanted)
@@ -203,16 +181,8 @@ class Engine:
             self._deliver([(wanted, answer)])
         return True
 
-    def _read_on(self, wanted: Generating) -> Decoder | None:
-        """One more piece of a prompt, and once it is read, who has read it."""
-        if wanted.reader is None:
-            prompt = wanted.prompt
-            wanted.reader = Decoder(wanted.served.model, prompt.ids, None, prompt.allowed, wanted.heed, waits=True)
-        use_threads(wanted.served.model, rows=AT_ONCE)
-        return None if wanted.reader.read_on() else wanted.reader
-
-    def _turn(self, batch: Batch) -> list[tuple[Generating, Answer]]:
-        """A token for every row whose reader is still there; then what each request hears of it."""
+    def _turn(self, batch: Together) -> list[tuple[Wanted, Answer]]:
+        """What came of every row whose reader is still there; then what each request hears of it."""
         for row in [row for row in batch.rows if self._owners[row].is_cancelled]:
             batch.remove(row)
             self._forget(row)
@@ -223,12 +193,12 @@ class Engine:
             rolled = batch.roll()
         except Exception as error:
             return self._fail(batch, error)
-        heard: dict[Generating, list[Token]] = {}
-        for row, token in rolled:
-            heard.setdefault(self._owners[row], []).append(token)
-        answers: list[tuple[Generating, Answer]] = list(heard.items())
+        heard: dict[Wanted, list[Any]] = {}
+        for row, told in rolled:
+            heard.setdefault(self._owners[row], []).append(told)
+        answers: list[tuple[Wanted, Answer]] = list(heard.items())
         for row in before:
-            if row.finish_reason is not None or row.error is not None:
+            if row.is_over:
                 owner = self._owners[row]
                 self._forget(row)
                 if row.error is not None:
@@ -238,7 +208,7 @@ class Engine:
                     answers.append((owner, None))
         return answers
 
-    def _fail(self, batch: Batch, error: Exception) -> list[tuple[Generating, Answer]]:
+    def _fail(self, batch: Together, error: Exception) -> list[tuple[Wanted, Answer]]:
         """A batch that cannot go on ends for everyone in it, and the next request begins a new one."""
         owners = dict.fromkeys(self._owners[row] for row in batch.rows)
         for row in list(batch.rows):
@@ -260,9 +230,9 @@ class Engine:
             self._post(_settle, future, None, gone)
         self._todo.clear()
 
-    def _forget(self, row: Row) -> None:
+    def _forget(self, row: Any) -> None:
         del self._owners[row]
-        self._post(self._finished, 1)
+        self._post(self._finished, row.width)
 
     def _do(self, task: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
         if future.cancelled():
@@ -273,7 +243,7 @@ class Engine:
             result, error = None, problem
         self._post(_settle, future, result, error)
 
-    def _deliver(self, answers: list[tuple[Generating, Answer]]) -> None:
+    def _deliver(self, answers: list[tuple[Wanted, Answer]]) -> None:
         """All of a turn in one message to the event loop."""
         if answers:
             self._post(_put, answers)
@@ -296,9 +266,9 @@ class Engine:
         self.decoding -= count
 
 
-def _put(answers: list[tuple[Generating, Answer]]) -> None:
-    for generating, answer in answers:
-        generating.answers.put_nowait((generating, answer))
+def _put(answers: list[tuple[Wanted, Answer]]) -> None:
+    for wanted, answer in answers:
+        wanted.answers.put_nowait((wanted, answer))
 
 
 def _settle(future: "asyncio.Future[Any]", result: Any, error: Exception | None) -> None:

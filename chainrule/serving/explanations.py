@@ -30,7 +30,7 @@ class Explain(Filters):
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/explain", Explain, "Explain a prediction.")
     async def explain(body: Explain, request: Request) -> Any:
-        served = service.library.find(body.model)
+        served = service.library.language(body.model)
         if isinstance(body.token, int):
             check_ids(served.tokenizer, [body.token], "token")
         return await service.engine.run(lambda: explained(served, body))

@@ -26,7 +26,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         characters: Annotated[int, Query(ge=8, le=1000)] = 120,
     ) -> dict[str, Any]:
         """`characters` is how long the prompt and its continuation are, each, where the text has such documents."""
-        served = service.library.find(model)
+        served = service.library.language(model)
         return await service.engine.run(lambda: choose(served.run, seed, characters))
 
 

@@ -84,13 +84,13 @@ def common_bounds(found: list[Surprise], data: bytes) -> np.ndarray:
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/compare", Comparing, "The bits of every piece of a text, by every model.")
     async def compare(body: Comparing, request: Request) -> dict[str, Any]:
-        names = list(dict.fromkeys(body.models or service.library.models))
-        chosen = [service.library.find(name) for name in names]
+        library = service.library
+        chosen = [library.language(name) for name in dict.fromkeys(body.models)] if body.models else library.languages
         found = [
             await service.engine.run(lambda each=served: measure(each.model, each.tokenizer, body.text))  # type: ignore[misc]
             for served in chosen
         ]
-        return _told(body.text, names, found)
+        return _told(body.text, [each.id for each in chosen], found)
 
 
 def _told(text: str, names: list[str], found: list[Surprise]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class Detokenize(Body):
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/tokenize", Tokenize, "The ids of a text.", Tokenized)
     async def tokenize(body: Tokenize, request: Request) -> dict[str, Any]:
-        served = service.library.find(body.model)
+        served = service.library.language(body.model)
         tokenizer = served.tokenizer
         ids = [tokenizer.eos] if body.prompt == EOS else tokenizer.encode(body.prompt).tolist()
         if body.add_special_tokens:
@@ -39,7 +39,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
     @post(app, "/detokenize", Detokenize, "The text of some ids.", Detokenized)
     async def detokenize(body: Detokenize, request: Request) -> dict[str, Any]:
-        tokenizer = service.library.find(body.model).tokenizer
+        tokenizer = service.library.language(body.model).tokenizer
         check_ids(tokenizer, body.tokens, "tokens")
         return {"prompt": tokenizer.decode(body.tokens)}
 
@@ -50,7 +50,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         responses=answered(TokenizerInfo),
     )
     async def tokenizer_info(model: str | None = None) -> dict[str, Any]:
-        served = service.library.find(model)
+        served = service.library.language(model)
         return {
             "tokenizer_class": "chainrule",
             "kind": served.tokenizer.kind,

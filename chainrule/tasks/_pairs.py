@@ -144,6 +144,10 @@ def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
     return [each[each != tokenizer.eos].astype(np.int64) for each in np.split(stream, ends + 1)[:-1]]
 
 
+def _encode_one(tokenizer: Tokenizer, text: str) -> np.ndarray:
+    return tokenizer.encode(f" {text}").astype(np.int64) if text else np.zeros(0, np.int64)
+
+
 def _save(path: Path, sources: list[np.ndarray], targets: list[np.ndarray]) -> None:
     arrays = {}
     for name, side in (("source", sources), ("target", targets)):
@@ -281,20 +285,32 @@ class PairTask(Task):
         return write
 
     def encode_source(self, text: str) -> np.ndarray:
-        return self.encode_sources([text])[0]
+        """As one of `encode_sources`; nothing of the text is remembered."""
+        return _encode_one(self.source_tokenizer, self._as_read(text))
 
     def encode_sources(self, texts: Sequence[str]) -> list[np.ndarray]:
         encoded = _encode(self.source_tokenizer, [self._as_read(text) for text in texts])
         return [ids if text.strip() else ids[:0] for text, ids in zip(texts, encoded, strict=True)]
 
     def encode_target(self, text: str) -> np.ndarray:
-        return _encode(self.tokenizer, [self._as_read(text)])[0]
+        return _encode_one(self.tokenizer, self._as_read(text))
 
     def _as_read(self, text: str) -> str:
         return text.strip().lower() if self.settings.lowercase else text.strip()
 
     def condition(self, sources: Sequence[np.ndarray]) -> dict[str, Any]:
         return condition_of(sources, self.tokenizer.eos if self._is_shared else self.source_tokenizer.eos)
+
+    def longest(self, model: Any) -> int:
+        """How many tokens of a source it reads, beside the eos."""
+        return int(model.config.longest) - 1
+
+    def beam_for(self, source: np.ndarray, beam: Beam) -> Beam:
+        """No target is much longer than its source."""
+        return replace(beam, max_tokens=min(beam.max_tokens, 2 * len(source) + 20))
+
+    def text_of(self, found: Found) -> str:
+        return self.tokenizer.decode(found.words).strip()
 
     def write(self, model: Any, texts: Sequence[str], beam: Beam, truncate: bool = False) -> list[Written]:
         """The best targets of every source, many sources at a time; of an empty one, an empty text."""
@@ -305,18 +321,18 @@ class PairTask(Task):
         order = sorted((i for i, each in enumerate(sources) if len(each)), key=lambda i: len(sources[i]))
         for first in range(0, len(order), SENTENCES_AT_ONCE):
             rows = order[first : first + SENTENCES_AT_ONCE]
-            beams = [replace(beam, max_tokens=min(beam.max_tokens, 2 * len(sources[row]) + 20)) for row in rows]
+            beams = [self.beam_for(sources[row], beam) for row in rows]
             tree: list[list[Step]] = []
             condition = self.condition([sources[row] for row in rows])
             with threads_for(model, len(rows) * beam.width):
                 texts_found = search(model, condition, self.tokenizer.eos, beams, tree)
             for row, each, steps in zip(rows, texts_found, tree, strict=True):
-                found[row] = Written([self.tokenizer.decode(one.words).strip() for one in each], each, steps)
+                found[row] = Written([self.text_of(one) for one in each], each, steps)
         model.train(was_training)
         return [each for each in found if each is not None]
 
     def _readable(self, model: Any, sources: list[np.ndarray], truncate: bool) -> list[np.ndarray]:
-        longest = model.config.longest - 1  # and an eos
+        longest = self.longest(model)
         for line, source in enumerate(sources, start=1):
             if len(source) > longest and not truncate:
                 found = f"line {line} has {len(source)} tokens but this model reads {longest}"

@@ -26,7 +26,7 @@ from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
 from chainrule.serving.service import Service
 from tests.serving.models import make_runs
-from tests.serving.toys import toy_service, train_toys
+from tests.serving.toys import toy_service, train_toys, train_translators
 
 ROOT = Path(chainrule.__file__).parents[1]
 READY = re.compile(r"http://[^/]+:(\d+)/v1")
@@ -55,6 +55,11 @@ def service(runs: dict[str, TrainedRun]) -> Service:
 def toys(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """An n-gram, an LSTM and a Transformer that have learned the same few sentences."""
     return train_toys(tmp_path_factory.mktemp("toys"))
+
+
+@pytest.fixture(scope="session")
+def translators(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return train_translators(tmp_path_factory.mktemp("translators"))
 
 
 @pytest.fixture(scope="session")
@@ -180,6 +185,6 @@ def serve(folders: dict[str, Path]) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
-def live(serve: Callable[..., Any]) -> Iterator[Live]:
-    with serve("cows", "herd", "letters", "lstm", "transformer") as server:
+def live(serve: Callable[..., Any], translators: list[Path]) -> Iterator[Live]:
+    with serve("cows", "herd", "letters", "lstm", "transformer", *map(str, translators)) as server:
         yield server

@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from chainrule.generation import Sampling, sample
+from chainrule.generation import Beam, Sampling, sample
 from chainrule.generation.prompt import read_prompt
-from chainrule.serving.engine import Engine, Generating, Limits
+from chainrule.generation.search import search
+from chainrule.models.conditional import Config, Model
+from chainrule.serving.engine import Engine, Limits
 from chainrule.serving.problems import Problem
+from chainrule.serving.wanted import Generating, Translating
 from tests.generation.toys import TableBigram, Total, letters, random_table
 from tests.serving.running import run_apart
 
@@ -266,3 +270,140 @@ def test_counts_are_zero_once_everything_is_ended():
         assert (engine.decoding, engine.waiting) == (0, 0)
 
     run(work, Limits(rows=2))
+
+
+class Watching(Model):
+    """Translates at random, remembers how many rows each step had, and can be broken."""
+
+    def __init__(self, is_endless: bool = False):
+        torch.manual_seed(3)
+        super().__init__(
+            Config("gru", "gru", "additive", width=16, encoder_layers=1, decoder_layers=1), 6, TOKENIZER.eos
+        )
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter += torch.randn_like(parameter) * 0.3
+            self.output_bias[TOKENIZER.eos] -= 1e6 if is_endless else 0
+        self.eval()
+        self.widths: list[int] = []
+        self.is_broken = False
+
+    def step(self, tokens, state):
+        self.widths.append(len(tokens))
+        if self.is_broken:
+            raise ZeroDivisionError("inside")
+        return super().step(tokens, state)
+
+
+def translating(toy: Toy, source: list[int], beam: Beam) -> Translating:
+    ids = [*source, TOKENIZER.eos]
+    return Translating(toy, {"source": np.array([ids]), "lengths": np.array([len(ids)])}, beam)  # type: ignore[arg-type]
+
+
+async def found(wanted: Translating) -> list[Any]:
+    """Its best targets; what ends it badly is raised."""
+    texts: list[Any] = []
+    while (answer := (await wanted.answers.get())[1]) is not None:
+        if isinstance(answer, Exception):
+            raise answer
+        texts += answer
+    return texts
+
+
+def test_sources_are_searched_together_beside_samples_and_find_what_each_finds_alone():
+    toy, other = Toy("translator", Watching()), Toy("toy", Total(TABLE))
+    sources = [[i % 5, (i * i) % 5, i % 3][: 1 + i % 3] for i in range(20)]
+    beams = [Beam(1 + i % 4, 1.0, 3 + i % 9, 1 + i % 2 * (i % 4 > 0)) for i in range(20)]
+
+    async def work(engine: Engine):
+        wanted = [translating(toy, *each) for each in zip(sources, beams, strict=True)]
+        samples = [generating(other, "a", seed) for seed in range(4)]
+        for each in (*wanted, *samples):  # one after the other, so that they join while others are under way
+            await engine.generate(each)
+            await asyncio.sleep(0.001)
+        texts = await asyncio.gather(*map(found, wanted))
+        said = await asyncio.gather(*map(hear, samples))
+        while engine.decoding or engine.waiting:
+            await asyncio.sleep(0.001)
+        return texts, said
+
+    texts, said = run(work)
+    assert max(toy.model.widths) > 4
+    for source, beam, each in zip(sources, beams, texts, strict=True):
+        alone = search(toy.model, translating(toy, source, beam).condition, TOKENIZER.eos, [beam])[0]
+        assert [one.ids for one in each] == [one.ids for one in alone]
+        assert [one.score for one in each] == pytest.approx([one.score for one in alone], abs=1e-5)
+    for seed, text in enumerate(said):
+        assert text == sample(Total(TABLE), TOKENIZER, "a", Sampling(seed=seed, max_tokens=20))[0].text
+
+
+def test_beams_take_as_many_rows_as_they_are_wide():
+    toy = Toy("translator", Watching(is_endless=True))
+
+    async def work(engine: Engine):
+        wanted = [translating(toy, [i], Beam(3, 1.0, 6)) for i in range(5)]
+        await engine.generate(*wanted)
+        await asyncio.gather(*map(found, wanted))
+        while engine.decoding or engine.waiting:
+            await asyncio.sleep(0.001)
+
+    run(work, Limits(rows=7))
+    assert max(toy.model.widths) == 6  # two of width three
+
+
+def test_a_source_whose_client_has_gone_frees_its_rows_and_those_that_wait_are_forgotten():
+    toy = Toy("translator", Watching(is_endless=True))
+
+    async def work(engine: Engine):
+        long = [translating(toy, [i], Beam(3, 1.0, 10**6)) for i in range(3)]
+        await engine.generate(*long)
+        while (engine.decoding, engine.waiting) != (6, 3):
+            await asyncio.sleep(0.001)
+        engine.cancel(long[0], long[2])
+        while (engine.decoding, engine.waiting) != (3, 0):
+            await asyncio.sleep(0.001)
+        engine.cancel(long[1])
+        while engine.decoding:
+            await asyncio.sleep(0.001)
+
+    run(work, Limits(rows=6))
+
+
+def test_a_translator_that_breaks_ends_its_searches_and_the_next_source_is_answered():
+    toy = Toy("translator", Watching(is_endless=True))
+
+    async def work(engine: Engine):
+        wanted = [translating(toy, [i], Beam(2, 1.0, 10**6)) for i in range(2)]
+        await engine.generate(*wanted)
+        while engine.decoding != 4:
+            await asyncio.sleep(0.001)
+        toy.model.is_broken = True
+        for each in wanted:
+            with pytest.raises(ZeroDivisionError):
+                await found(each)
+        toy.model.is_broken = False
+        last = translating(toy, [1], Beam(2, 1.0, 5))
+        await engine.generate(last)
+        return await found(last)
+
+    texts = run(work)
+    alone = search(toy.model, translating(toy, [1], Beam(2)).condition, TOKENIZER.eos, [Beam(2, 1.0, 5)])[0]
+    assert [one.ids for one in texts] == [one.ids for one in alone]
+
+
+def test_told_to_stop_a_search_that_does_not_end_in_time_hears_it():
+    toy = Toy("translator", Watching(is_endless=True))
+
+    async def work(engine: Engine):
+        short, long = translating(toy, [1], Beam(2, 1.0, 5)), translating(toy, [2], Beam(2, 1.0, 10**6))
+        await engine.generate(short, long)
+        engine.drain()
+        with pytest.raises(Problem, match="shutting down"):
+            await engine.generate(translating(toy, [3], Beam(2)))
+        texts = await found(short)
+        with pytest.raises(Problem, match="shutting down"):
+            await found(long)
+        assert (engine.decoding, engine.waiting) == (0, 0)
+        return texts
+
+    assert len(run(work, Limits(shutdown_seconds=0.5))) == 1

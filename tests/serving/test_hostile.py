@@ -85,7 +85,51 @@ def test_bodies(live: Live, name: str):
     assert refused(live, BODIES[name])[0] == 400
 
 
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize", "/detokenize"])
+def source(**fields: object) -> bytes:
+    return json.dumps({"text": "rot", **fields}).encode()
+
+
+TRANSLATIONS = {
+    "no text": b"{}",
+    "a number for a text": source(text=7),
+    "no texts": source(text=[]),
+    "null among texts": source(text=["rot", None]),
+    "texts in texts": source(text=[["rot"]]),
+    "a hundred thousand texts": source(text=["rot"] * 10**5),
+    "a text of three million characters": source(text="x" * 3 * 10**6),
+    "a text of a hundred thousand words": source(text="rot " * 25_000),
+    "a lone surrogate": b'{"text":"\\ud800"}',
+    "a lone surrogate among texts": b'{"text":["rot","\\udfff"]}',
+    "a surrogate in bytes": b'{"text":"\xed\xa0\x80"}',
+    "a width of 0": source(beam=0),
+    "a width of 10**9": source(beam=10**9),
+    "a width of 10**40": source(beam=10**40),
+    "a width of 5.5": source(beam=5.5),
+    "true for a width": source(beam=True),
+    "a string for a width": source(beam="5"),
+    "more texts than the beam": source(beam=2, n=3),
+    "texts beyond all bounds": source(n=10**9),
+    "a penalty of NaN": b'{"text":"rot","length_penalty":NaN}',
+    "a penalty of infinity": b'{"text":"rot","length_penalty":Infinity}',
+    "a penalty of 1e308": source(length_penalty=1e308),
+    "tokens beyond all bounds": source(max_tokens=10**9),
+    "a string for alignments": source(alignments="yes"),
+    "a field of completions": source(prompt="rot"),
+}
+
+
+@pytest.mark.parametrize("name", TRANSLATIONS)
+def test_translations(live: Live, name: str):
+    assert refused(live, TRANSLATIONS[name], "/v1/translate")[0] == 400
+
+
+@pytest.mark.parametrize("name", TRANSLATIONS)
+def test_alignments(live: Live, name: str):
+    """What it does not know at all is refused too."""
+    assert refused(live, TRANSLATIONS[name], "/alignment")[0] == 400
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/tokenize", "/detokenize", "/v1/translate", "/alignment"])
 def test_other_routes_too(live: Live, path: str):
     for name in ("deep lists", "a number of 5,000 digits", "two hundred thousand unknown fields", "not UTF-8"):
         assert refused(live, BODIES[name], path)[0] == 400

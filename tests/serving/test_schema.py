@@ -20,7 +20,7 @@ from tests.serving.conftest import PATIENCE, Live
 DECLARED = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 PATHS = {
     "/v1/models", "/v1/models/{id}", "/health", "/metrics", "/v1/completions", "/v1/chat/completions", "/tokenize",
-    "/detokenize", "/tokenizer_info",
+    "/detokenize", "/tokenizer_info", "/v1/translate",
 }  # fmt: skip
 
 
@@ -61,13 +61,16 @@ def test_every_answer_is_one_that_is_declared(api: Any, path: str):
         ("/v1/chat/completions", {"max_completion_tokens": 4, "logprobs": True}),
         ("/tokenize", {}),
         ("/detokenize", {"tokens": [0, 1, 5]}),
+        ("/v1/translate", {"model": "cross", "text": ["rot", "", "é"], "beam": 3, "n": 2, "max_tokens": 4}),
     ],
 )
 def test_answers_to_what_can_be_done_are_declared_too(api: Any, path: str, fixed: dict[str, Any]):
     """Made up, a model's name is never one of ours, nor are ids."""
-    assert check(api[path]["POST"], GenerationMode.POSITIVE, DECLARED, model="cows", **fixed)[200] > 10
+    assert check(api[path]["POST"], GenerationMode.POSITIVE, DECLARED, **{"model": "cows", **fixed})[200] > 10
 
 
-@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize"])
+@pytest.mark.parametrize(
+    "path", ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/v1/translate"]
+)
 def test_what_the_schema_does_not_allow_is_refused(api: Any, path: str):
     assert check(api[path]["POST"], GenerationMode.NEGATIVE, [*DECLARED, negative_data_rejection])[400] > 30

@@ -5,9 +5,12 @@ from pathlib import Path
 import torch
 
 import chainrule
+from chainrule.runs.folder import Run
 from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
 from chainrule.serving.service import Service
+from chainrule.training.train import train
+from tests.tasks.toys import request, write_pairs
 
 LINES = [
     f"On day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} by the river.\n"
@@ -32,5 +35,15 @@ def train_toys(folder: Path) -> list[Path]:
     return [folder / model for model in wanted]
 
 
+def train_translators(folder: Path) -> list[Path]:
+    """A Transformer, and a GRU with additive attention, that have begun to learn a toy language."""
+    torch.set_num_threads(1)
+    pairs = write_pairs(folder / "pairs.tsv", 200)
+    recurrent = {"encoder": "gru", "decoder": "gru", "join": "additive"}
+    for name, settings in {"cross": {}, "additive": recurrent}.items():
+        train(request(pairs, folder / name, steps=150, evaluations=1, **settings))
+    return [folder / "cross", folder / "additive"]
+
+
 def toy_service(paths: list[Path]) -> Service:
-    return Service(Library([chainrule.load(path) for path in paths]), Engine())
+    return Service(Library([Run(path, task=None) for path in paths]), Engine())

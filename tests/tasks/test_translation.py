@@ -57,6 +57,14 @@ def test_a_line_is_translated_the_same_alone_and_among_others(run):
     assert together[1].texts == [""]
 
 
+def test_a_source_by_itself_has_the_ids_that_it_has_among_others(run):
+    task = load_pairs_run(run).task
+    texts = ["rot blau", " ROT\n", "", " \t", "é 語 \U0001f600 x", "rot<eos>blau", "rot\nneu", "\u0378 alt"]
+    for text, ids in zip(texts, task.encode_sources(texts), strict=True):
+        assert task.encode_source(text).tolist() == ids.tolist()
+    assert [len(task.encode_source(text)) for text in texts[:4]] == [2, 1, 0, 0]
+
+
 def test_the_figures_of_a_run_can_be_found_again(run):
     loaded = load_pairs_run(run)
     measured = loaded.run.metrics[-1]["validation"]

@@ -2,7 +2,8 @@
 //
 // A view is a module view-NAME.js that exports show(container, context). It fills the container and may return a
 // function that is called when the view is left. The context has
-//   models      what /v1/models says
+//   models      the language models of /v1/models
+//   translators those that write one text from another
 //   api         get, post and stream of api.js
 //   state       an object that lives as long as the page, for what a view wants to find again
 //   params      URLSearchParams of the address
@@ -13,7 +14,7 @@
 //   fail        (error) => void: the same for what went wrong; aborted requests are no failure
 
 import * as api from "/web/api.js";
-import { h, replace } from "/web/dom.js";
+import { h, nothing, replace } from "/web/dom.js";
 
 const VIEWS = [
   ["playground", "Playground"],
@@ -24,6 +25,8 @@ const VIEWS = [
   ["graph", "Graph"],
   ["game", "Game"],
 ];
+const TRANSLATE = ["translate", "Translate"]; // where something is served that does
+const OF_LANGUAGE = ["playground", "dice", "surprise", "game"]; // views that need a language model
 
 const container = document.getElementById("view");
 const toast = document.getElementById("toast");
@@ -31,6 +34,7 @@ const dialog = /** @type {HTMLDialogElement} */ (document.getElementById("shortc
 const tabs = new Map();
 const state = {};
 let models = [];
+let translators = [];
 let leave = () => {};
 let keys = [];
 let shown = 0;
@@ -69,11 +73,13 @@ async function show() {
   leave = () => {};
   keys = [];
   mark(id);
+  if (OF_LANGUAGE.includes(id) && !models.length) return missing(id);
   const view = await import(`/web/view-${id}.js`);
   if (number !== shown) return;
   replace(container);
   const left = view.show(container, {
     models,
+    translators,
     api,
     state,
     params,
@@ -86,8 +92,17 @@ async function show() {
   leave = typeof left === "function" ? left : () => {};
 }
 
+function missing(id) {
+  const sentence = "This view looks at language models, and none is served here: name one beside the others.";
+  replace(container, h("h1", { class: "unseen" }, titleOf(id)), nothing(sentence, "chainrule serve RUN ..."));
+}
+
+function titleOf(view) {
+  return VIEWS.find(([id]) => id === view)[1];
+}
+
 function mark(current) {
-  const title = VIEWS.find(([id]) => id === current)[1];
+  const title = titleOf(current);
   document.title = `${title} · Chainrule`;
   container.setAttribute("aria-labelledby", `tab-${current}`);
   for (const [id, tab] of tabs) {
@@ -152,7 +167,6 @@ function help() {
 }
 
 async function begin() {
-  makeTabs();
   document.getElementById("help").addEventListener("click", help);
   document.addEventListener("keydown", press);
   document.querySelector(".skip").addEventListener("click", (event) => {
@@ -160,11 +174,16 @@ async function begin() {
     container.focus();
   });
   try {
-    models = (await api.get("/v1/models")).data;
+    const served = (await api.get("/v1/models")).data;
+    models = served.filter(({ task }) => task === "language");
+    translators = served.filter(({ task }) => task !== "language");
   } catch (error) {
     replace(container, h("p", { class: "notice" }, error.message));
     return;
   }
+  const place = models.length ? VIEWS.findIndex(([id]) => id === "training") : 0;
+  if (translators.length) VIEWS.splice(place, 0, TRANSLATE);
+  makeTabs();
   addEventListener("hashchange", () => show().catch(fail));
   await show().catch(fail);
 }

@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def address(toys: list[Path]) -> Iterator[str]:
-    """http://127.0.0.1:PORT of a server that runs as long as the tests."""
+@contextmanager
+def served(paths: list[Path]) -> Iterator[str]:
+    """http://127.0.0.1:PORT of a server of these runs."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(make_app(toy_service(toys)), log_level="warning"))
+        server = uvicorn.Server(uvicorn.Config(make_app(toy_service(paths)), log_level="warning"))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         while not server.started:
@@ -33,6 +34,13 @@ def address(toys: list[Path]) -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         server.should_exit = True
         thread.join(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def address(toys: list[Path]) -> Iterator[str]:
+    """A server that runs as long as the tests."""
+    with served(toys) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
