@@ -54,7 +54,7 @@ def read_spm(path: Path) -> Pieces:
 
 def _read(data: bytes, path: Path) -> Pieces:
     scores: dict[str, float] = {}
-    specs: dict[int, dict[int, Any]] = {TRAINER: {}, NORMALIZER: {}}
+    specs: dict[int, dict[int, Any]] = {}
     for number, value in _fields(data):
         if number == PIECES:
             piece = dict(_fields(value))
@@ -63,8 +63,8 @@ def _read(data: bytes, path: Path) -> Pieces:
                 raise UserError(f"'{path}' has pieces of kind {kind} (of a user, or bytes), which are not known here")
             if kind == NORMAL:
                 scores[piece[1].decode()] = _score(piece.get(2, bytes(4)))
-        elif number in specs:
-            specs[number] = dict(_fields(value))
+        elif number in KNOWN:
+            specs[number] = dict(_fields(value))  # after all pieces, so that a file without it is not whole
     for where, known in KNOWN.items():
         for field, (name, wanted, default) in known.items():
             if (found := specs[where].get(field, default)) != wanted:
@@ -78,7 +78,7 @@ def _score(data: bytes) -> float:
     score: float = struct.unpack("<f", data)[0]
     if not isfinite(score):
         raise ValueError("a score that is no number")
-    return score
+    return round(score, 6)  # the library's JSON does not bring back every digit of longer ones
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -119,8 +119,8 @@ def make_tokenizer(pieces: Pieces, names: list[str], special: list[str], added: 
     """
     scored = [(name, pieces.scores.get(name, FOREIGN * len(name) ** 2)) for name in names]
     ready = [
+        normalizers.Replace(Regex("^ +| +$"), ""),
         normalizers.Replace(Regex(" {2,}"), " "),
-        normalizers.Strip(),
         normalizers.Prepend(SPACE),
         normalizers.Replace(" ", SPACE),
     ]
