@@ -82,7 +82,7 @@ def read_marian(folder: Path) -> Translator:
 def _tokenizer(path: Path, vocabulary: Vocabulary, added: list[str], notes: list[str]) -> Tokenizer:
     pieces = read_spm(path)
     if unknown := len(pieces.scores.keys() - set(vocabulary.names)):
-        notes.append(f"{unknown:,} pieces of {path.name} are not in the vocabulary; texts are cut without them")
+        notes.append(f"texts are cut without {unknown:,} of the pieces of {path.name}, which the vocabulary lacks")
     return make_tokenizer(pieces, vocabulary.names, SPECIAL, added, f"of '{path}'")
 
 

@@ -345,7 +345,7 @@ def test_what_is_said_of_languages_and_of_pieces_without_a_row(folder):
     (folder / "vocab.json").write_text(json.dumps(ids))
     found = read_marian(folder)
     assert found.notes == [
-        "1 pieces of source.spm are not in the vocabulary; texts are cut without them",
+        "texts are cut without 1 of the pieces of source.spm, which the vocabulary lacks",
         "it writes several languages: begin each line with one of >>fra<<",
     ]
     cut = [found.source.backend.id_to_token(int(id)) for id in found.source.encode(" >>fra<< der hund")]
