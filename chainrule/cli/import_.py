@@ -33,7 +33,10 @@ def command(
     check_free(name, overwrite)
     found = read_model(path, tokenizer)
     data = {"inputs": [str(path)], "unit": "line"}
-    run = store(name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes)
+    run = store(
+        name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes, task=found.task,
+        source=found.source,
+    )  # fmt: skip
     if as_json:
         print_json(
             {"run": str(run.path), "format": found.format, "config": run.config, "model": found.model.describe()}
@@ -41,4 +44,7 @@ def command(
     else:
         print(run.path)
         print_notes([*found.notes, *found.model.notes()])
-        say(f"next: chainrule sample {run.path} --prompt 'The'   or   chainrule evaluate {run.path} YOUR.txt")
+        if found.source is None:
+            say(f"next: chainrule sample {run.path} --prompt 'The'   or   chainrule evaluate {run.path} YOUR.txt")
+        else:
+            say(f"next: chainrule translate {run.path} YOUR.txt   or   chainrule explain {run.path} 'A sentence'")

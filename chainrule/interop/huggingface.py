@@ -4,36 +4,32 @@ Nothing in them is executed. A setting that changes what a model computes, and t
 model that loads and is silently wrong is worse than none.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.chat_template import recognise
+from chainrule.interop.folder import read_json, read_tensors
 from chainrule.interop.imported import Imported, build, real, require, whole
 from chainrule.models.transformer import GPT2, LLAMA, Config
 from chainrule.text.base import Tokenizer
 from chainrule.text.bpe import load_gpt2
 
-INDEX = "model.safetensors.index.json"
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
 # Tensors that only repeat what the settings say.
 BUFFERS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 
 
 def read_huggingface(folder: Path) -> Imported:
-    settings = _json(folder / "config.json")
+    settings = read_json(folder / "config.json")
     kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise UserError(f"'{folder}' holds a model of type {kind!r}; known here are {', '.join(FAMILIES)}")
+        raise UserError(f"'{folder}' holds a model of type {kind!r}; known here are {', '.join(FAMILIES)}, marian")
     read, parts = FAMILIES[kind]
     config = read(settings)
     tokenizer = read_tokenizer(folder, settings)
-    tensors = _tensors(folder)
+    tensors = read_tensors(folder)
     if kind == "gpt2" and "wte.weight" in tensors:  # as the first release has it
         tensors = {f"transformer.{name}": array for name, array in tensors.items()}
     tensors = {name: array for name, array in tensors.items() if not name.endswith(BUFFERS)}
@@ -156,7 +152,7 @@ def _chat_template(folder: Path) -> Any:
             raise UserError(f"cannot read '{folder / 'chat_template.jinja'}': {error}") from None
     if not (folder / "tokenizer_config.json").is_file():
         return None
-    found = _json(folder / "tokenizer_config.json").get("chat_template")
+    found = read_json(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(found, list):
         named = [each for each in found if isinstance(each, dict)]
         return next((each.get("template") for each in named if each.get("name") == "default"), None)
@@ -187,39 +183,8 @@ def _end_name(folder: Path, settings: dict[str, Any]) -> str | None:
     end = end[0] if isinstance(end, list) and end else end
     if type(end) is not int:
         return None
-    words = _json(folder / "tokenizer.json")
+    words = read_json(folder / "tokenizer.json")
     added = words.get("added_tokens") if isinstance(words.get("added_tokens"), list) else []
     return next(
         (str(each["content"]) for each in added or [] if isinstance(each, dict) and each.get("id") == end), None
     )
-
-
-def _tensors(folder: Path) -> dict[str, np.ndarray]:
-    """Of one file, or of the several that an index lists; only files of this folder are looked at."""
-    if (folder / INDEX).is_file():
-        names = _json(folder / INDEX).get("weight_map")
-        if not isinstance(names, dict):
-            raise UserError(f"'{folder / INDEX}' lists no files")
-        files = sorted({Path(str(name)).name for name in names.values()})
-    elif (folder / "model.safetensors").is_file():
-        files = ["model.safetensors"]
-    else:
-        pickled = next((each.name for each in folder.glob("*.bin")), None)
-        hint = f"; '{pickled}' could run code and is not read: save the model as safetensors" if pickled else ""
-        raise UserError(f"'{folder}' has no model.safetensors{hint}")
-    tensors: dict[str, np.ndarray] = {}
-    for name in files:
-        tensors |= load_arrays(folder / name)[0]
-    return tensors
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UserError(f"'{path}' is not valid JSON; fetch it again") from None
-    if not isinstance(found, dict):
-        raise UserError(f"'{path}' must hold a JSON object, found {type(found).__name__}")
-    return found

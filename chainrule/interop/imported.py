@@ -10,6 +10,7 @@ import torch
 from chainrule.errors import UserError
 from chainrule.interop.chat_template import chat_notes
 from chainrule.interop.layout import Part, take_in
+from chainrule.models._neural import NeuralModel
 from chainrule.models.transformer import Config, Model
 from chainrule.text.base import Tokenizer
 
@@ -49,10 +50,16 @@ def build(
         )
     with torch.device("meta"):
         model = Model(config, tokenizer.vocabulary_size, tokenizer.eos)
+    fill(model, ours)
+    return Imported(model, tokenizer, notes)
+
+
+def fill(model: NeuralModel, ours: dict[str, np.ndarray]) -> None:
+    """Give a model without memory its weights."""
     model.load_state_dict({name: torch.from_numpy(array) for name, array in ours.items()}, assign=True)
     for parameter in model.parameters():
         parameter.requires_grad_(True)
-    return Imported(model.eval(), tokenizer, notes)
+    model.eval()
 
 
 def require(settings: dict[str, Any], name: str, allowed: Any, default: Any = None) -> None:

@@ -4,26 +4,17 @@ Its tokenizer is not in the checkpoint, and what lies beside it (meta.pkl) could
 """
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
 
 from chainrule.errors import UserError
 from chainrule.interop import layout
+from chainrule.interop.checkpoint import arrays_in, read_checkpoint
 from chainrule.interop.imported import Imported, build, whole
 from chainrule.models.transformer import GPT2, Config
 from chainrule.text.base import Tokenizer
 
 
 def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> Imported:
-    try:
-        found: Any = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except OSError as error:
-        raise UserError(f"cannot read '{path}': {error.strerror}") from None
-    except Exception as error:  # whatever torch says of a file that is none, or that holds more than tensors
-        what = " ".join(str(error).split())[:120]
-        raise UserError(f"'{path}' is not a checkpoint of plain tensors, and nothing else is read ({what})") from None
+    found = read_checkpoint(path)
     if not isinstance(found, dict) or not all(isinstance(found.get(each), dict) for each in ("model", "model_args")):
         raise UserError(f"'{path}' is not a checkpoint of nanoGPT: it lacks its model or its model_args")
     if tokenizer is None:
@@ -40,9 +31,9 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> Imported:
         bias=settings.get("bias", True) is True,
     )
     tensors = {
-        str(name).removeprefix("_orig_mod."): np.asarray(tensor.float())
-        for name, tensor in found["model"].items()
-        if isinstance(tensor, torch.Tensor) and not str(name).endswith((".attn.bias", ".attn.masked_bias"))
+        name.removeprefix("_orig_mod."): array
+        for name, array in arrays_in(found["model"]).items()
+        if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
     tensors.pop("lm_head.weight", None)  # it is the embedding
     return build(config, _layout, tensors, tokenizer, whole(settings, "vocab_size"))

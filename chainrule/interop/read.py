@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.errors import UserError
+from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 
 FORMATS = (
@@ -20,6 +21,8 @@ class Found:
     tokenizer: Tokenizer
     notes: list[str]
     format: str
+    task: str = LANGUAGE
+    source: Tokenizer | None = None  # of what it reads, where it writes one text from another
 
 
 def read_model(path: Path, tokenizer_path: Path | None = None) -> Found:
@@ -28,8 +31,15 @@ def read_model(path: Path, tokenizer_path: Path | None = None) -> Found:
 
         return read_model(find_smollm2())
     if path.is_dir():
+        from chainrule.interop.folder import read_json
         from chainrule.interop.huggingface import read_huggingface
+        from chainrule.interop.marian import read_marian
 
+        if read_json(path / "config.json").get("model_type") == "marian":
+            pair = read_marian(path)
+            return Found(
+                "conditional", pair.model, pair.tokenizer, pair.notes, "huggingface", "translation", pair.source
+            )
         return _transformer(read_huggingface(path), "huggingface")
     if not path.exists():
         raise UserError(f"'{path}' does not exist; import takes {FORMATS}")

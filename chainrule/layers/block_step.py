@@ -19,8 +19,8 @@ from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_array
 from chainrule.layers.matvec import FEW, PIECE, multiply_part, share
 from chainrule.layers.norm import RMSNorm
 
-ACTIVATIONS = ("relu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
-RELU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(5)
+ACTIVATIONS = ("relu", "silu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
+RELU, SILU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(6)
 NO_TURN = np.zeros((0, 0), np.float32)
 SHARED = 5  # times that the work on a block is shared: both products of attention, its heads, both of the feed-forward
 
@@ -268,6 +268,9 @@ def _activate(x: Any, other: Any, activation: int, results: Any) -> None:
     if activation == SWIGLU:
         for i in range(len(results)):
             results[i] = x[i] / (1 + np.exp(-x[i])) * other[i]
+    elif activation == SILU:
+        for i in range(len(results)):
+            results[i] = x[i] / (1 + np.exp(-x[i]))
     elif activation == GELU:
         for i in range(len(results)):
             results[i] = np.float32(0.5) * x[i] * (1 + math.erf(x[i] * np.float32(math.sqrt(0.5))))

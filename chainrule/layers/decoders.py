@@ -14,12 +14,11 @@ from chainrule.layers.attention import Positions
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.cells import CELLS
-from chainrule.layers.encoders import make_block
-from chainrule.layers.joins import AdditiveAttention, CrossAttention, DotAttention
+from chainrule.layers.joins import AdditiveAttention, DotAttention
 from chainrule.layers.memory import Memory
-from chainrule.layers.norm import RMSNorm
-from chainrule.layers.positions import hidden_future, rotations
+from chainrule.layers.positions import First, hidden_future
 from chainrule.layers.recurrent import Recurrent
+from chainrule.layers.shape import Shape
 
 State = dict[str, Any]  # rows of arrays, by name
 
@@ -77,30 +76,27 @@ class RecurrentDecoder(nn.Module):
 
 
 class TransformerDecoder(nn.Module):
-    def __init__(self, width: int, num_layers: int, num_heads: int, hidden_width: int, activation: str, dropout: float):
+    def __init__(self, shape: Shape, num_layers: int):
         super().__init__()
-        self.num_heads, self.head_width = num_heads, width // num_heads
-        shape = (width, num_heads, hidden_width, activation, dropout)
-        self.blocks = nn.ModuleList(
-            make_block(*shape, cross=(CrossAttention(width, num_heads, width), RMSNorm(width)))
-            for _ in range(num_layers)
-        )
-        self.norm = RMSNorm(width)
+        self.shape = shape
+        self.blocks = nn.ModuleList(shape.make_block(looks=True) for _ in range(num_layers))
+        self.norm = shape.last_norm()
 
     def start(self, memory: Tensor, lengths: Tensor, thought: Tensor, keeps: bool) -> State:
         """`keeps`: whether keys and values of the target are kept for tokens that come later."""
         remembered = [each for block in self._each() for each in block.cross_attention.remember(memory)]
         state: State = {"memory": Memory(remembered, lengths)}
         if keeps:
-            like = memory.new_empty(self.head_width)
-            state["cache"] = KeyValues.start(len(self.blocks), len(memory), self.num_heads, like)
+            like = memory.new_empty(self.shape.head_width)
+            state["cache"] = KeyValues.start(len(self.blocks), len(memory), self.shape.num_heads, like)
         return state
 
     def read(self, x: Tensor, state: State) -> tuple[Tensor, State]:
         memory: Memory = state["memory"]
         before: KeyValues | None = state.get("cache")
         cache = before.extend(x.shape[1]) if before else None
-        positions, bias = self._positions(x, before), memory.bias[:, None]
+        first, bias = before.first if before else 0, memory.bias[:, None]
+        x, positions = self.shape.place(x, first), self._positions(x, first)
         for index, block in enumerate(self._each()):
             key, value = memory.tensors[2 * index : 2 * index + 2]
             look = partial(block.cross_attention, key=key, value=value, bias=bias)
@@ -110,10 +106,9 @@ class TransformerDecoder(nn.Module):
     def _each(self) -> list[Block]:
         return list(self.blocks)  # type: ignore[arg-type]
 
-    def _positions(self, x: Tensor, before: KeyValues | None) -> Positions:
-        first = before.first if before else 0
-        turn = rotations(first, x.shape[1], self.head_width, 10000.0, x.device, x.dtype)
-        return Positions(turn, None if isinstance(first, int) else hidden_future(first, x.shape[1], x.dtype))
+    def _positions(self, x: Tensor, first: First) -> Positions:
+        hidden = None if isinstance(first, int) else hidden_future(first, x.shape[1], x.dtype)
+        return Positions(self.shape.turn(x, first), hidden)
 
     def alignment(self, x: Tensor, state: State) -> Tensor:
         """α of the last layer, the mean over its heads: (rows, time, places)."""
@@ -126,6 +121,7 @@ class TransformerDecoder(nn.Module):
             seen: Tensor = block.cross_attention(asked, key, value, memory.bias[:, None])
             return seen
 
+        x, positions = self.shape.place(x, 0), self._positions(x, 0)
         for index, block in enumerate(self._each()):
-            x = block(x, self._positions(x, None), None, partial(watch, block, index))
+            x = block(x, positions, None, partial(watch, block, index))
         return found[-1]

@@ -10,15 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.layers.attention import Attention, Positions
-from chainrule.layers.block import Block
+from chainrule.layers.attention import Positions
 from chainrule.layers.cells import CELLS
-from chainrule.layers.feedforward import FeedForward
-from chainrule.layers.joins import CrossAttention
 from chainrule.layers.memory import hide_padding
-from chainrule.layers.norm import RMSNorm
-from chainrule.layers.positions import rotations
 from chainrule.layers.recurrent import Recurrent, reverse
+from chainrule.layers.shape import Shape
 
 DIRECTIONS = ("ahead", "back", "both")
 
@@ -54,31 +50,17 @@ def _unchanged(x: Tensor) -> Tensor:
     return x
 
 
-def make_block(width: int, num_heads: int, hidden_width: int, activation: str, dropout: float,
-               cross: tuple[CrossAttention, nn.Module] | None = None) -> Block:  # fmt: skip
-    """Of a Transformer that reads or writes: normed before, queries and keys too, no biases."""
-    return Block(
-        Attention(width, num_heads, num_heads, width // num_heads, False, is_normalised=True),
-        FeedForward(width, hidden_width, activation, False),
-        (RMSNorm(width), RMSNorm(width)),
-        dropout=dropout,
-        cross=cross,
-    )
-
-
 class TransformerEncoder(nn.Module):
-    def __init__(self, width: int, num_layers: int, num_heads: int, hidden_width: int, activation: str, dropout: float):
+    def __init__(self, shape: Shape, num_layers: int):
         super().__init__()
-        self.head_width = width // num_heads
-        self.blocks = nn.ModuleList(
-            make_block(width, num_heads, hidden_width, activation, dropout) for _ in range(num_layers)
-        )
-        self.norm = RMSNorm(width)
+        self.shape = shape
+        self.blocks = nn.ModuleList(shape.make_block() for _ in range(num_layers))
+        self.norm = shape.last_norm()
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         places = x.shape[1]
-        turn = rotations(0, places, self.head_width, 10000.0, x.device, x.dtype)
-        positions = Positions(turn, hide_padding(lengths, places, x.dtype)[:, None])
+        positions = Positions(self.shape.turn(x, 0), hide_padding(lengths, places, x.dtype)[:, None])
+        x = self.shape.place(x, 0)
         for block in self.blocks:
             x = block(x, positions)
         x = self.norm(x).masked_fill(torch.arange(places, device=x.device)[:, None] >= lengths[:, None, None], 0)

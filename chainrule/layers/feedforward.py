@@ -24,6 +24,7 @@ def _gelu_tanh(x: Tensor) -> Tensor:
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
+    "silu": F.silu,
     "gelu": F.gelu,
     "gelu-tanh": _gelu_tanh,
     "relu-squared": _relu_squared,

@@ -1,4 +1,4 @@
-"""RMSNorm, x / √(mean x² + ε) ⊙ gain (Zhang and Sennrich, 2019), with its gradient written out.
+"""RMSNorm, x / √(mean x² + ε) ⊙ gain (Zhang and Sennrich, 2019), with its gradient written out; or torch's LayerNorm.
 
 torch.nn.RMSNorm is the same made of smaller steps, which on a CPU takes four times as long.
 """
@@ -43,3 +43,11 @@ class RMSNorm(nn.Module):
             return _normed(x, self.epsilon)[0] * self.weight
         normed: Tensor = _RMSNorm.apply(x, self.weight, self.epsilon)
         return normed
+
+
+KINDS = ("layer", "rms")
+
+
+def make_norm(kind: str, width: int, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:
+    """`bias`: of a LayerNorm; an RMSNorm never has one."""
+    return RMSNorm(width, epsilon) if kind == "rms" else nn.LayerNorm(width, eps=epsilon, bias=bias)

@@ -45,6 +45,12 @@ def sinusoids(first: First, count: int, width: int, device: torch.device | None 
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[..., :width]
 
 
+def halved_sinusoids(first: First, count: int, width: int, device: torch.device | None = None) -> Tensor:
+    """The same with all sines before all cosines, as Marian has them: (count, width)."""
+    waves = sinusoids(first, count, width, device)
+    return torch.cat([waves[..., 0::2], waves[..., 1::2]], -1)
+
+
 class LearnedPositions(nn.Module):
     """One vector for each position, up to `context_length` of them."""
 

@@ -12,13 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.checks import require_choice, require_fractions, require_number, require_sizes
+from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
 from chainrule.errors import UserError
 from chainrule.layers.block import Block
 from chainrule.layers.cells import CELLS
 from chainrule.layers.decoders import RecurrentDecoder, TransformerDecoder
 from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerEncoder
 from chainrule.layers.feedforward import ACTIVATIONS
+from chainrule.layers.norm import KINDS as NORMS
+from chainrule.layers.shape import POSITIONS, Shape
 from chainrule.layers.softmax import Candidates, linear_cross_entropy
 from chainrule.models._neural import LARGE_VOCABULARY, NeuralModel
 from chainrule.models.base import IGNORE, Batch, Loss, State, check_ids
@@ -26,6 +28,13 @@ from chainrule.models.base import IGNORE, Batch, Loss, State, check_ids
 TASK = "translation"  # what it learns, for people who give it plain text
 KINDS = (*CELLS, "transformer")
 JOINS = ("thought", "additive", "dot", "cross")
+CHOICES = {
+    "activation": tuple(ACTIVATIONS),
+    "norm": NORMS,
+    "norm_placement": ("pre", "post"),
+    "positions": POSITIONS,
+    "embedding_scale": ("unit", "root", "none"),
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,12 @@ class Config:
     num_heads: int = 4
     hidden_width: int | None = None  # of the feed-forward parts; None: 2 x width
     activation: str = "relu-squared"
+    norm: str = "rms"  # or layer
+    norm_placement: str = "pre"  # or post, as the original Transformer
+    qk_norm: bool = True
+    bias: bool = False  # of the matrices and norms of a Transformer
+    positions: str = "rotary"  # or sinusoidal
+    embedding_scale: str = "unit"  # the vector of a word is made as long as √width; or root: times √width; or none
     residual: bool = False  # whether each recurrent layer after the first adds to what it reads
     dropout: float = 0.1
     tied: bool = True  # the output matrix is the embedding of the target
@@ -47,13 +62,15 @@ class Config:
     teacher_forcing: float = 1.0  # how often, while learning, the decoder reads the true word and not its own guess
     label_smoothing: float = 0.0  # the part of the probability that should go to all words alike
     source_vocabulary_size: int | None = None  # None: source and target share one vocabulary, and its embeddings
+    begin: int | None = None  # the token read before the first word of a target, where that is not <eos>
 
     def __post_init__(self) -> None:
         require_choice("encoder", self.encoder, KINDS)
         require_choice("decoder", self.decoder, KINDS)
         require_choice("join", self.join, JOINS)
         require_choice("direction", self.direction, DIRECTIONS)
-        require_choice("activation", self.activation, tuple(ACTIVATIONS))
+        for name, known in CHOICES.items():
+            require_choice(name, getattr(self, name), known)
         require_sizes(self, "width", "encoder_layers", "decoder_layers", "num_heads", "hidden_width", "longest")
         require_sizes(self, "source_vocabulary_size")
         require_fractions(self, "dropout", "label_smoothing")
@@ -94,6 +111,8 @@ class Model(NeuralModel):
 
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
+        if config.begin is not None:
+            require_whole("begin", config.begin, 0, vocabulary_size - 1)
         self.embedding = nn.Embedding(vocabulary_size, config.width)
         if config.source_vocabulary_size is not None:
             self.source_embedding = nn.Embedding(config.source_vocabulary_size, config.width)
@@ -107,20 +126,23 @@ class Model(NeuralModel):
 
     def _make_encoder(self, config: Config) -> RecurrentEncoder | TransformerEncoder:
         if config.encoder == "transformer":
-            return TransformerEncoder(config.width, config.encoder_layers, *self._shape(config))
+            return TransformerEncoder(self._shape(config), config.encoder_layers)
         return RecurrentEncoder(
             config.encoder, config.width, config.encoder_layers, config.direction, config.residual, config.dropout
         )
 
     def _make_decoder(self, config: Config) -> RecurrentDecoder | TransformerDecoder:
         if config.decoder == "transformer":
-            return TransformerDecoder(config.width, config.decoder_layers, *self._shape(config))
+            return TransformerDecoder(self._shape(config), config.decoder_layers)
         return RecurrentDecoder(
             config.decoder, config.width, config.decoder_layers, config.join, config.residual, config.dropout
         )
 
-    def _shape(self, config: Config) -> tuple[int, int, str, float]:
-        return config.num_heads, config.width_of_feedforward, config.activation, config.dropout
+    def _shape(self, config: Config) -> Shape:
+        return Shape(
+            config.width, config.num_heads, config.width_of_feedforward, config.activation, config.dropout,
+            config.norm, config.norm_placement, config.qk_norm, config.bias, config.positions,
+        )  # fmt: skip
 
     def _initialise(self) -> None:
         """Matrices keep the length of what they are given; blocks of a Transformer begin as nothing."""
@@ -171,16 +193,26 @@ class Model(NeuralModel):
 
     def begin_from(self, vectors: Tensor, lengths: Tensor, keeps: bool) -> State:
         """Encode; `keeps`: whether the state serves for more than one call of `read`."""
-        memory, thought = self.encoder(self._normed(vectors), lengths)
+        memory, thought = self.encoder(self._scaled(vectors), lengths)
         return self.decoder.start(memory, lengths, thought, keeps)
 
-    def _normed(self, vectors: Tensor) -> Tensor:
-        x: Tensor = self.dropout(F.rms_norm(vectors, (self.config.width,)))
+    def _scaled(self, vectors: Tensor) -> Tensor:
+        if self.config.embedding_scale == "unit":
+            vectors = F.rms_norm(vectors, (self.config.width,))
+        elif self.config.embedding_scale == "root":
+            vectors = vectors * self.config.width**0.5
+        x: Tensor = self.dropout(vectors)
         return x
+
+    def _target_vectors(self, tokens: Tensor) -> Tensor:
+        """Of the words that the decoder reads; <eos> is read before the first of them only."""
+        if self.config.begin is not None:
+            tokens = tokens.masked_fill(tokens == self.eos, self.config.begin)
+        return self._scaled(self.embedding(tokens))
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         assert state is not None, "a decoder cannot read without a source"
-        return self.decoder.read(self._normed(self.embedding(tokens)), state)
+        return self.decoder.read(self._target_vectors(tokens), state)
 
     def advance(
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
@@ -215,7 +247,7 @@ class Model(NeuralModel):
         targets (batch, time) begin with what is read before the first word is said; None where there is no attention.
         """
         tokens = torch.as_tensor(targets).long().to(self.device)
-        return self.decoder.alignment(self._normed(self.embedding(tokens)), self._begin(condition, keeps=False))
+        return self.decoder.alignment(self._target_vectors(tokens), self._begin(condition, keeps=False))
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
         return self.embedding.weight if self.config.tied else self.unembedding.weight, self.output_bias

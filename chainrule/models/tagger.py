@@ -20,6 +20,7 @@ from chainrule.errors import UserError
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import TransformerEncoder
 from chainrule.layers.recurrent import Recurrent
+from chainrule.layers.shape import Shape
 from chainrule.layers.softmax import Candidates
 from chainrule.models._neural import NeuralModel
 from chainrule.models.base import IGNORE, Batch, Loss, State
@@ -111,8 +112,8 @@ class TransformerReader(nn.Module):
         super().__init__()
         self.widen = nn.Linear(config.word_width + config.spelling_width, config.width)
         self.dropout = nn.Dropout(config.input_dropout)
-        width = config.width
-        self.blocks = TransformerEncoder(width, config.num_layers, config.num_heads, 4 * width, "gelu", config.dropout)
+        shape = Shape(config.width, config.num_heads, 4 * config.width, "gelu", config.dropout)
+        self.blocks = TransformerEncoder(shape, config.num_layers)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         hidden: Tensor = self.blocks(self.widen(self.dropout(vectors)), lengths)[0]

@@ -22,14 +22,14 @@ from chainrule.layers.cache import KeyValues
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
 from chainrule.layers.linear import Linear, linear
-from chainrule.layers.norm import RMSNorm
+from chainrule.layers.norm import KINDS, make_norm
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models.base import Array, State
 
 CHOICES = {
-    "norm": ("layer", "rms"),
+    "norm": KINDS,
     "norm_placement": ("pre", "post"),
     "activation": tuple(ACTIVATIONS),
     "positions": positions.KINDS,
@@ -184,9 +184,7 @@ class Model(NeuralModel):
 
     def _norm(self) -> nn.Module:
         config = self.config
-        if config.norm == "rms":
-            return RMSNorm(config.width, config.norm_epsilon)
-        return nn.LayerNorm(config.width, eps=config.norm_epsilon, bias=config.bias)
+        return make_norm(config.norm, config.width, config.norm_epsilon, config.bias)
 
     def _block(self, config: Config) -> Block:
         attention = Attention(

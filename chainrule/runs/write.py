@@ -13,7 +13,8 @@ from chainrule.config import to_json
 from chainrule.runs.card import write_card
 from chainrule.runs.folder import COUNTED, Run
 from chainrule.runs.making import new_run
-from chainrule.tasks.base import LANGUAGE
+from chainrule.tasks._pairs import Settings, save_tokenizers
+from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.text.base import EOS, Tokenizer
 
 
@@ -71,13 +72,22 @@ def store(
     overwrite: bool,
     documents: list[int] | None = None,
     notes: list[str] | None = None,
+    task: str = LANGUAGE,
+    source: Tokenizer | None = None,
 ) -> Run:
-    """A run of a model made of other models or files; `documents` are the hashes of those it has counted."""
+    """A run of a model made of other models or files; `documents` are the hashes of those it has counted.
+
+    `source`: the tokenizer of what is read, where a text is written from another.
+    """
     started_at = time.time()
     with new_run(path, overwrite) as folder:
         write_run(
-            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at
-        )
+            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at,
+            task=task,
+        )  # fmt: skip
+        if source is not None:
+            (folder / FOLDER).mkdir()
+            save_tokenizers(folder, tokenizer, source, Settings())
         if documents is not None:
             save_arrays(folder / COUNTED, {"hashes": np.array(sorted(documents), np.uint64)})
-    return Run(path)
+    return Run(path, task)

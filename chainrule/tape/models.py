@@ -16,6 +16,7 @@ from chainrule.tape.tape import Array, Module, Parameter, Tape, Value
 
 ACTIVATIONS: dict[str, Module] = {
     "relu": m.ReLU(),
+    "silu": m.SiLU(),
     "gelu": m.GELU("exact"),
     "gelu-tanh": m.GELU("tanh"),
     "relu-squared": m.ReLUSquared(),

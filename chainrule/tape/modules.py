@@ -210,6 +210,17 @@ class ReLUSquared(Module):
         return (gradient * (2 * np.maximum(a, 0)),)
 
 
+class SiLU(Module):
+    """x σ(x)."""
+
+    def forward(self, a: Array) -> Array:
+        return a * sigmoid(a)
+
+    def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
+        opened = sigmoid(a)
+        return (gradient * (opened + output * (1 - opened)),)
+
+
 class SwiGLU(Module):
     """silu(gate) ⊙ value, which lie side by side; silu(x) = x σ(x)."""
 

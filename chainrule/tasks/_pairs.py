@@ -62,10 +62,7 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     """Read, split, make vocabularies, write ids."""
     train, held_out, notes = _read(material, settings)
     target, source = _tokenizers(train, material.tokenization, settings.shared)
-    target.save(folder / "tokenizer.json")
-    if source is not target:
-        source.save(folder / FOLDER / SOURCE_TOKENIZER)
-    (folder / FOLDER / SETTINGS).write_text(json.dumps(vars(settings)), encoding="utf-8")
+    save_tokenizers(folder, target, source, settings)
     parts = {}
     for name, part in (("train", train), ("validation", held_out)):
         sources, targets = _encode(source, part.sources), _encode(target, part.targets)
@@ -81,6 +78,14 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
         **vars(material.splitting), "text": parts,
     }  # fmt: skip
     return Prepared(data, train.files, notes)
+
+
+def save_tokenizers(folder: Path, target: Tokenizer, source: Tokenizer, settings: Settings) -> None:
+    """What a run needs to write one text from another."""
+    target.save(folder / "tokenizer.json")
+    if source is not target:
+        source.save(folder / FOLDER / SOURCE_TOKENIZER)
+    (folder / FOLDER / SETTINGS).write_text(json.dumps(vars(settings)), encoding="utf-8")
 
 
 def _read(material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[str]]:

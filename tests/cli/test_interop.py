@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from chainrule.interop import write
 from chainrule.interop.parity import Check
 from chainrule.runs.folder import Run
+from chainrule.runs.pairs import load_pairs_run
 from tests.interop.test_llama2c import STORIES, needs_stories
 
 Result = tuple[int, str, str]
@@ -121,6 +123,29 @@ def test_stories_come_in_and_are_told_to_the_letter(chainrule):
     assert (code, out.strip()) == (0, "runs/stories")
     told = json.loads(chainrule("sample", "runs/stories", "--greedy", "--max-tokens", 200, "--json")[1])
     assert told["samples"][0]["text"] == (STORIES / "expected_greedy_200.txt").read_text()
+
+
+def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
+    pytest.importorskip("transformers")
+    from tests.interop.test_marian import KINDS, SENTENCES, make
+
+    (tmp_path / "marian").mkdir()
+    make(tmp_path / "marian", **KINDS["as published"])
+    code, out, err = chainrule("import", "marian", "--as", "runs/de-en")
+    assert (code, out.strip()) == (0, "runs/de-en")
+    assert "next: chainrule translate runs/de-en YOUR.txt" in err
+    Path("in.txt").write_text("\n".join(SENTENCES) + "\n")
+    lines = [
+        line.split("\t") for line in chainrule("translate", "runs/de-en", "in.txt", "--alignments")[1].splitlines()
+    ]
+    assert [text for text, _ in lines] == load_pairs_run("runs/de-en").translate(SENTENCES)
+    for (text, links), sentence in zip(lines, SENTENCES, strict=True):
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert [target for _, target in pairs] == list(range(len(text.split())))
+        assert all(source < len(sentence.split()) for source, _ in pairs)
+    told = json.loads(chainrule("explain", "runs/de-en", SENTENCES[0], "--json")[1])
+    assert (told["text"], told["source"]) == (lines[0][0], [" ein", " mann", " schläft", "<eos>"])
+    assert np.allclose(np.sum(told["attention"], -1), 1, atol=1e-4)
 
 
 @pytest.mark.parametrize(

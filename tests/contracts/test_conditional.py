@@ -29,6 +29,10 @@ ENCODERS = [(cell, "both") for cell in CELLS] + [("transformer", "both")]
 TURNED = [(cell, direction) for cell in CELLS for direction in DIRECTIONS if direction != "both"]
 CASES = [(*encoder, *decoder) for encoder in ENCODERS for decoder in DECODERS]
 CASES += [(*encoder, "gru", "thought") for encoder in TURNED]
+ORIGINAL = {  # Vaswani's Transformer, as Marian has it
+    "norm": "layer", "norm_placement": "post", "qk_norm": False, "bias": True, "positions": "sinusoidal",
+    "embedding_scale": "root", "activation": "silu", "begin": 5,
+}  # fmt: skip
 
 
 def build(encoder: str, direction: str, decoder: str, join: str, **more: object) -> Model:
@@ -44,8 +48,10 @@ def build(encoder: str, direction: str, decoder: str, join: str, **more: object)
     return model.eval()
 
 
-@pytest.fixture(scope="module", params=CASES, ids="-".join)
+@pytest.fixture(scope="module", params=[*CASES, ("original",)], ids="-".join)
 def model(request: pytest.FixtureRequest) -> Model:
+    if request.param == ("original",):
+        return build("transformer", "both", "transformer", "cross", **ORIGINAL)
     return build(*request.param)
 
 
@@ -192,3 +198,10 @@ def test_bad_sources_are_refused():
         model.start(1)
     with pytest.raises(UserError, match="a gru decoder cannot have the join 'cross'"):
         Config(decoder="gru")
+
+
+def test_the_token_that_begins_is_read_in_place_of_eos():
+    own, usual = (build("transformer", "both", "transformer", "cross", begin=begin) for begin in (5, None))
+    begun = np.where(TOKENS == EOS, 5, TOKENS)
+    np.testing.assert_array_equal(run(own), run(usual, begun))
+    assert not np.allclose(run(own), run(usual), atol=1e-3)

@@ -143,15 +143,26 @@ def test_what_does_not_fit_is_refused(folder, settings, sentence):
 
 def test_files_that_are_missing_are_told(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(
-        UserError, match="'pytorch_model.bin' could run code and is not read: save the model as safeten"
-    ):
+    with pytest.raises(UserError, match="is not a checkpoint of plain tensors, and nothing else is read"):
+        read_huggingface(folder)
+    (folder / "pytorch_model.bin").unlink()
+    with pytest.raises(UserError, match="has neither model.safetensors nor pytorch_model.bin"):
         read_huggingface(folder)
     (folder / "tokenizer.json").unlink()
     with pytest.raises(UserError, match="has no tokenizer"):
         read_huggingface(folder)
     with pytest.raises(UserError, match="cannot read"):
         read_huggingface(folder / "nowhere")
+
+
+def test_torchs_own_file_holds_the_same_weights(folder):
+    from safetensors.torch import load_file
+
+    expected = read_huggingface(folder).model.state_dict()
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    found = read_huggingface(folder).model.state_dict()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 def test_gpt2s_two_files_are_a_tokenizer_too(folder, tokenizer, tmp_path):

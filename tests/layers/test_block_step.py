@@ -17,6 +17,7 @@ KINDS = {
     "fast": FAST(**SHAPE, ngram_order=3, ngram_rows=64),
     "neox": Config(**SHAPE, norm="layer", activation="gelu", parallel=True, bias=True, rotary_fraction=0.5),
     "original": Config(**SHAPE, norm="layer", norm_placement="post", positions="sinusoidal", activation="relu"),
+    "original, silu": Config(**SHAPE, norm="layer", norm_placement="post", activation="silu", bias=True),
     "qwen": LLAMA(**SHAPE, attention_bias="queries", head_width=20, qk_norm=True, hidden_width=36),
     "no positions": Config(**SHAPE, positions="none", tied=True),
 }

@@ -13,6 +13,7 @@ from chainrule.layers.positions import (
     alibi_slopes,
     buckets,
     distances,
+    halved_sinusoids,
     rotate,
     rotations,
     sinusoids,
@@ -30,6 +31,17 @@ def test_sinusoids_are_the_papers_formula(width: int):
             angle = (t + 3) / 10000 ** ((column - column % 2) / width)
             expected = math.cos(angle) if column % 2 else math.sin(angle)
             assert float(found[t, column]) == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("width", [2, 6, 64])
+def test_halved_sinusoids_have_all_sines_first(width: int):
+    found = halved_sinusoids(3, 40, width)
+    for t in range(40):
+        angles = [(t + 3) / 10000 ** (2 * i / width) for i in range(width // 2)]
+        expected = [*map(math.sin, angles), *map(math.cos, angles)]
+        assert found[t].tolist() == pytest.approx(expected, abs=1e-5)
+    rows = halved_sinusoids(torch.tensor([0, 3]), 40, width)
+    assert torch.equal(rows[1], found)
 
 
 def test_sinusoids_at_points_that_are_known():

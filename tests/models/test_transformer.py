@@ -66,7 +66,7 @@ def table(kind: str, join: str, norm_placement: str) -> list[Config]:
     return [
         Config(
             width=8, num_layers=2, num_heads=4, hidden_width=6, context_length=10, ngram_rows=16, positions=kind,
-            position_join=join, norm_placement=norm_placement, activation=list(ACTIVATIONS)[index % 5],
+            position_join=join, norm_placement=norm_placement, activation=list(ACTIVATIONS)[index % 6],
             norm=("layer", "rms")[index // 2 % 2], bias=index % 3 == 0, embedding_norm=index % 7 < 3,
             parallel=norm_placement == "pre" and index % 4 < 2, head_width=4, rotary_fraction=(1.0, 0.5)[index % 2],
             attention_bias=CHOICES["attention_bias"][index // 3 % 3], **others,
@@ -80,7 +80,7 @@ def test_the_table_has_every_activation_with_every_other_setting():
     assert len(configs) == 8 * 2 * 16
     for name in ("positions", "norm_placement", "num_key_value_heads", "qk_norm", "ngram_order", "logit_cap"):
         values = {getattr(config, name) for config in configs}
-        assert len({(getattr(config, name), config.activation) for config in configs}) == 5 * len(values)
+        assert len({(getattr(config, name), config.activation) for config in configs}) == 6 * len(values)
 
 
 @pytest.mark.parametrize("norm_placement", PLACEMENTS)
@@ -364,8 +364,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"head_width": 7}, "rotary positions need an even head width, got 7"),
     ({"norm": "batch"}, f"norm {ONE_OF} layer, rms, got 'batch'"),
     ({"norm_placement": "before"}, f"norm_placement {ONE_OF} pre, post, got 'before'"),
-    ({"activation": "gelu_tanh"}, f"activation {ONE_OF} relu, gelu, gelu-tanh, relu-squared, swiglu, got 'gelu_tanh'; "
-     r"did you mean 'gelu-tanh'\?"),
+    ({"activation": "gelu_tanh"}, f"activation {ONE_OF} relu, silu, gelu, gelu-tanh, relu-squared, swiglu, "
+     r"got 'gelu_tanh'; did you mean 'gelu-tanh'\?"),
     ({"positions": "rotatory"}, f"positions {ONE_OF} none, sinusoidal, learned, rotary, alibi, relative, "
      r"got 'rotatory'; did you mean 'rotary'\?"),
     ({"position_join": "concat"}, rf"position_join {ONE_OF} add, concatenate, got 'concat'; "

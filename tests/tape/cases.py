@@ -128,6 +128,7 @@ CASES = [
     Case(modules.Tanh(), (X,), torch.tanh),
     Case(modules.ReLU(), (X,), torch.relu),
     Case(modules.ReLUSquared(), (X,), lambda a: torch.relu(a).square()),
+    Case(modules.SiLU(), (X,), F.silu),
     Case(modules.SwiGLU(), (X,), lambda a: F.silu(a[..., :2]) * a[..., 2:]),
     Case(modules.GELU("exact"), (X,), F.gelu),
     Case(modules.GELU("tanh"), (X,), lambda a: F.gelu(a, approximate="tanh")),

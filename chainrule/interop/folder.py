@@ -1,0 +1,48 @@
+"""What lies in a folder of Hugging Face: settings as JSON, and tensors in one file or in several, or in torch's own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.arrays import load_arrays
+from chainrule.errors import UserError
+from chainrule.interop.checkpoint import arrays_in, read_checkpoint
+
+INDEX = "model.safetensors.index.json"
+TORCH = "pytorch_model.bin"
+
+
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
+    """Of one file, or of the several that an index lists; only files of this folder are looked at."""
+    if (folder / INDEX).is_file():
+        names = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(names, dict):
+            raise UserError(f"'{folder / INDEX}' lists no files")
+        files = sorted({Path(str(name)).name for name in names.values()})
+    elif (folder / "model.safetensors").is_file():
+        files = ["model.safetensors"]
+    elif (folder / TORCH).is_file():
+        found = read_checkpoint(folder / TORCH)
+        if not isinstance(found, dict):
+            raise UserError(f"'{folder / TORCH}' must hold tensors by their names, found {type(found).__name__}")
+        return arrays_in(found)
+    else:
+        raise UserError(f"'{folder}' has neither model.safetensors nor {TORCH}")
+    tensors: dict[str, np.ndarray] = {}
+    for name in files:
+        tensors |= load_arrays(folder / name)[0]
+    return tensors
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"'{path}' is not valid JSON; fetch it again") from None
+    if not isinstance(found, dict):
+        raise UserError(f"'{path}' must hold a JSON object, found {type(found).__name__}")
+    return found
