@@ -10,14 +10,19 @@ from chainrule.data.windows import Window
 from chainrule.errors import UserError
 from chainrule.models.base import IGNORE
 
+Ends = tuple[int, int]  # the eos of the source's vocabulary and of the target's
+
 
 class PairBatches:
-    """`sources` and `targets` are token ids without eos; a batch holds at most `tokens` on either side, on average."""
+    """`sources` and `targets` are token ids without the eos that `ends` has of each; a batch holds at most `tokens` on
+    either side, on average."""
 
-    def __init__(self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], eos: int, tokens: int, seed: int):
+    def __init__(
+        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], ends: Ends, tokens: int, seed: int
+    ):
         if not len(sources):
             raise UserError("there is no pair to train on; give more pairs")
-        self._sources, self._targets, self._eos = sources, targets, eos
+        self._sources, self._targets, self._ends = sources, targets, ends
         sizes = np.array([len(s) + len(t) + 2 for s, t in zip(sources, targets, strict=True)])
         self._buckets = Buckets(sizes, 2 * tokens, seed)
         self.batch_size = max(self._buckets.sizes)
@@ -37,18 +42,19 @@ class PairBatches:
 
     def window(self, step: int) -> Window:
         rows = self._buckets.rows(step)
-        return window_of([self._sources[row] for row in rows], [self._targets[row] for row in rows], self._eos)
+        return window_of([self._sources[row] for row in rows], [self._targets[row] for row in rows], self._ends)
 
 
-def window_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], eos: int) -> Window:
+def window_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], ends: Ends) -> Window:
     """Targets are read from eos on and end with it; shorter rows are padded, and their padding is asked for nothing."""
+    source_eos, eos = ends
     length = max(len(each) for each in targets) + 1
     inputs, wanted = np.full((len(targets), length), eos), np.full((len(targets), length), IGNORE)
     for row, target in enumerate(targets):
         inputs[row, 1 : len(target) + 1] = target
         wanted[row, : len(target)] = target
         wanted[row, len(target)] = eos
-    return Window(inputs, wanted, condition=condition_of(sources, eos))
+    return Window(inputs, wanted, condition=condition_of(sources, source_eos))
 
 
 def condition_of(sources: Sequence[np.ndarray], eos: int) -> dict[str, Any]:

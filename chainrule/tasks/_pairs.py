@@ -24,7 +24,7 @@ from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import Found, Step, search
 from chainrule.models.base import Batch
-from chainrule.tasks._batches import PairBatches, condition_of, window_of
+from chainrule.tasks._batches import Ends, PairBatches, condition_of, window_of
 from chainrule.tasks.base import FOLDER, Material, Prepared, Task
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization, make_tokenizer
@@ -205,13 +205,17 @@ class PairTask(Task):
     def _is_shared(self) -> bool:
         return self.source_tokenizer is self.tokenizer
 
+    @property
+    def _ends(self) -> Ends:
+        return self.source_tokenizer.eos, self.tokenizer.eos
+
     def complete(self, config: Any) -> Any:
         size = None if self._is_shared else self.source_tokenizer.vocabulary_size
         return replace(config, source_vocabulary_size=size)
 
     def batches(self, recipe: Any) -> PairBatches:
         sources, targets = _load(self.folder / FOLDER / "train.safetensors")
-        return PairBatches(sources, targets, self.tokenizer.eos, recipe.batch_size * recipe.window, recipe.seed)
+        return PairBatches(sources, targets, self._ends, recipe.batch_size * recipe.window, recipe.seed)
 
     def validation(self, recipe: Any) -> Validate | None:
         return self._validate if len(self._held_out[0]) else None
@@ -238,7 +242,7 @@ class PairTask(Task):
         with torch.no_grad():
             for rows in self._groups(*self._held_out):
                 sources, targets = ([side[i] for i in rows] for side in self._held_out)
-                window = window_of(sources, targets, self.tokenizer.eos)
+                window = window_of(sources, targets, self._ends)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
@@ -304,7 +308,7 @@ class PairTask(Task):
         return text.strip().lower() if self.settings.lowercase else text.strip()
 
     def condition(self, sources: Sequence[np.ndarray]) -> dict[str, Any]:
-        return condition_of(sources, self.tokenizer.eos if self._is_shared else self.source_tokenizer.eos)
+        return condition_of(sources, self._ends[0])
 
     def longest(self, model: Any) -> int:
         """How many tokens of a source it reads, beside the eos."""

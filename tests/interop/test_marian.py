@@ -158,7 +158,7 @@ def test_the_loss_is_theirs_where_pad_cannot_be_said(pair):
     model, order = found.model, their_ids(folder, found, "target")
     texts = ["a man sleeps", "the dog runs on the bank", "dog", "man runs", "a a dog on bank"]
     wanted = [found.tokenizer.encode(text).astype(np.int64) for text in texts]
-    window = window_of(wanted, wanted, found.tokenizer.eos)
+    window = window_of(wanted, wanted, (found.source.eos, found.tokenizer.eos))
     loss = model.loss(Batch(window.inputs, window.targets, sources(folder, found)[0]))
     total = 0.0
     for text, target in zip(SENTENCES, wanted, strict=True):

@@ -6,7 +6,7 @@ import pytest
 from chainrule.models.base import IGNORE
 from chainrule.tasks._batches import PairBatches, window_of
 
-EOS = 99
+EOS, END = 99, 98  # of targets, of sources
 
 
 def pairs(count: int = 300) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -19,7 +19,7 @@ def pairs(count: int = 300) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def make(tokens: int = 64, seed: int = 0) -> PairBatches:
-    return PairBatches(*pairs(), EOS, tokens, seed)
+    return PairBatches(*pairs(), (EOS, EOS), tokens, seed)
 
 
 def numbers(batches: PairBatches, epoch: int) -> list[int]:
@@ -65,15 +65,15 @@ def test_a_step_reads_the_same_whenever_it_is_asked_for_and_another_seed_somethi
 
 
 def test_a_window_is_padded_by_hand():
-    window = window_of([np.array([1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])], EOS)
+    window = window_of([np.array([1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])], (END, EOS))
     assert window.inputs.tolist() == [[EOS, 4, EOS], [EOS, 5, 6]]
     assert window.targets.tolist() == [[4, EOS, IGNORE], [5, 6, EOS]]
-    assert window.condition["source"].tolist() == [[1, 2, EOS], [3, EOS, EOS]]
+    assert window.condition["source"].tolist() == [[1, 2, END], [3, END, END]]
     assert window.condition["lengths"].tolist() == [3, 2]
 
 
 def test_a_pair_larger_than_a_batch_is_a_batch_of_its_own():
-    batches = PairBatches([np.arange(50)] * 2, [np.arange(50)] * 2, EOS, 16, 0)
+    batches = PairBatches([np.arange(50)] * 2, [np.arange(50)] * 2, (EOS, EOS), 16, 0)
     assert [len(batches.window(step).inputs) for step in range(2)] == [1, 1]
     assert batches.per_epoch == 2
 

@@ -30,7 +30,7 @@ EOS = 20
 def batches(tokens: int = 40) -> PairBatches:
     generator = np.random.default_rng(0)
     sides = [[generator.integers(0, EOS, generator.integers(1, 9)) for _ in range(50)] for _ in range(2)]
-    return PairBatches(sides[0], sides[1], EOS, tokens, 0)
+    return PairBatches(sides[0], sides[1], (EOS, EOS), tokens, 0)
 
 
 def trained(recipe: Recipe, steps: int = 6, **config: object) -> Model:
