@@ -46,22 +46,20 @@ def command(
 
     if against is not None and reference is None:
         raise UserError("--against compares two runs by their translations; give the right ones with --reference FILE")
+    if not 1 <= n_best <= max(beam, 1):
+        raise UserError(f"--n-best must be from 1 to the width of the beam, which is {beam}, got {n_best}")
     loaded = load_pairs_run(run)
-    search = Beam(beam, length_penalty, max_tokens, max(n_best, 1), truncate)
+    search = Beam(beam, length_penalty, max_tokens, n_best, truncate)
     lines = read_lines(source)
     references = None if reference is None else read_lines(reference)
     if references is not None and len(references) != len(lines):
         raise UserError(f"there are {len(lines):,} sources but {len(references):,} lines in '{reference}'")
-    written = loaded.task.write(loaded.model, lines, search, truncate)
+    written = _write(loaded, lines, search)
     links = [_links(loaded, line, each) for line, each in zip(lines, written, strict=True)] if alignments else None
     measured = None
     if references is not None:
         other = None if against is None else load_pairs_run(against)
-        others = (
-            None
-            if other is None
-            else [each.texts[0] for each in other.task.write(other.model, lines, search, truncate)]
-        )
+        others = None if other is None else [each.texts[0] for each in _write(other, lines, search)]
         measured = _measure([each.texts[0] for each in written], others, references, loaded.task.settings.lowercase)
     if as_json:
         print_json(
@@ -76,6 +74,13 @@ def command(
             show_text("\t".join(columns), end="\n")
     if measured:
         _say(measured)
+
+
+def _write(loaded: Any, lines: list[str], search: Any) -> Any:
+    from chainrule.progress import progress
+
+    with progress("translating", sum(bool(line.strip()) for line in lines), "lines") as advance:
+        return loaded.task.write(loaded.model, lines, search, search.truncate, advance)
 
 
 def _links(loaded: Any, line: str, written: Any) -> list[str]:

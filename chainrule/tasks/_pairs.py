@@ -24,6 +24,7 @@ from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import Found, Step, search
 from chainrule.models.base import Batch
+from chainrule.progress import Advance
 from chainrule.tasks._batches import Ends, PairBatches, condition_of, window_of
 from chainrule.tasks.base import FOLDER, Material, Prepared, Task
 from chainrule.text.base import Tokenizer
@@ -321,8 +322,13 @@ class PairTask(Task):
     def text_of(self, found: Found) -> str:
         return self.tokenizer.decode(found.words).strip()
 
-    def write(self, model: Any, texts: Sequence[str], beam: Beam, truncate: bool = False) -> list[Written]:
-        """The best targets of every source, many sources at a time; of an empty one, an empty text."""
+    def write(
+        self, model: Any, texts: Sequence[str], beam: Beam, truncate: bool = False, advance: Advance | None = None
+    ) -> list[Written]:
+        """The best targets of every source, many sources at a time; of an empty one, an empty text.
+
+        `advance` hears how many more are done.
+        """
         was_training = model.training
         model.eval()
         sources = self._readable(model, self.encode_sources(texts), truncate)
@@ -337,6 +343,8 @@ class PairTask(Task):
                 texts_found = search(model, condition, self.tokenizer.eos, beams, tree)
             for row, each, steps in zip(rows, texts_found, tree, strict=True):
                 found[row] = Written([self.text_of(one) for one in each], each, steps)
+            if advance is not None:
+                advance(len(rows))
         model.train(was_training)
         return [each for each in found if each is not None]
 

@@ -46,6 +46,12 @@ def test_the_best_few_with_scores_and_alignments(said, toy):
     assert sorted(pair.split("-")[1] for pair in rows[0][3].split()) == ["0", "1"]
 
 
+def test_more_texts_than_the_beam_is_wide_are_refused(chainrule, toy):
+    code, _, err = chainrule("translate", toy, "--n-best", "4", "--beam", "3")
+    assert code == 2
+    assert "--n-best must be from 1 to the width of the beam, which is 3, got 4" in err
+
+
 def test_json_and_measures_against_references(chainrule, toy, tmp_path):
     pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
     lines = sentences(12, seed=4)
