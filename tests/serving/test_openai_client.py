@@ -83,7 +83,9 @@ def test_the_helper_that_gathers_a_streamed_conversation(ai: openai.OpenAI):
 
 
 def test_models(ai: openai.OpenAI):
-    assert [model.id for model in ai.models.list()] == ["cows", "herd", "letters", "lstm", "transformer"]
+    found = {model.id: model.to_dict()["task"] for model in ai.models.list()}
+    assert list(found) == ["cows", "herd", "letters", "lstm", "transformer", "cross", "additive"]
+    assert [id for id, task in found.items() if task == "translation"] == ["cross", "additive"]
     assert ai.models.retrieve("lstm").owned_by == "chainrule"
 
 
