@@ -30,5 +30,4 @@ def read_conversation(model: Any, tokenizer: Tokenizer, messages: Sequence[Messa
     reads = getattr(model, "context_length", None)
     if reads is not None and len(ids) > reads:
         raise UserError(f"the conversation has {len(ids)} tokens but this model reads {reads}; shorten it")
-    ends = tuple(tokenizer.special[name] for name in chat.written.ends if name in tokenizer.special)
-    return Prompt(ids, text, ends=ends)
+    return Prompt(ids, text, ends=tokenizer.answer_ends)

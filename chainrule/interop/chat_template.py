@@ -1,12 +1,13 @@
-"""Which style of conversations a model's chat template stands for, told by the marks in it.
+"""Which style of conversations a model's chat template stands for, told by the marks in it; and a template of a style.
 
-Such a template is a program. It is looked at as text and never run: what it would do beyond its style is left out.
+Such a template is a program. It is looked at as text and never run: what it would do beyond its style is left out. What
+is exported has a template made from the style alone, which other programs run.
 """
 
 import re
 from typing import Any
 
-from chainrule.text.chat import STYLES, Chat
+from chainrule.text.chat import STYLES, Around, Chat, Style
 
 # Of each style, all of these are in a template of its kind.
 MARKS = {
@@ -41,3 +42,76 @@ def chat_notes(chat: Chat | None) -> list[str]:
         known = ", ".join(name for name in STYLES if name != chat.style)
         return [f"its chat template is of no style known here ({known}); conversations are written as a transcript"]
     return [f"conversations are written in the style {chat.style}, told by the marks in its chat template"]
+
+
+def template_of(chat: Chat | None) -> str | None:
+    """What jinja2 makes of this is what Style.pieces makes of the style; a transcript needs none."""
+    if chat is None or chat.written.is_plain:
+        return None
+    style = chat.written
+    answer = style.assistant.before.rstrip(" ")
+    return "".join(
+        [
+            _say(style.opening),
+            _with_systems(style, chat.system) if style.system else _without_systems(style),
+            f"{{% if add_generation_prompt %}}{_say(answer)}{{% endif %}}" if answer else "",
+        ]
+    )
+
+
+def _with_systems(style: Style, system: str | None) -> str:
+    """A turn for every message, after the default system message where none comes first."""
+    assert style.system is not None
+    default = _say(f"{style.system.before}{system}{style.system.after}")
+    first = f"{{% if messages[0]['role'] != 'system' %}}{default}{{% endif %}}" if system is not None else ""
+    roles = {"system": style.system, "user": style.user, "assistant": style.assistant}
+    turns = "".join(_when(role, _turn(around, _said(style, role))) for role, around in roles.items())
+    return f"{first}{{% for message in messages %}}{turns}{{% endfor %}}"
+
+
+def _without_systems(style: Style) -> str:
+    """What systems say goes into the first user's message or the last one, and is a message where there is none."""
+    users = "(messages | selectattr('role', 'equalto', 'user') | list | length)"
+    joined = f"{_quote(style.within.before)} + system + {_quote(style.within.after)} + message['content']"
+    trimmed = " | trim" if "user" in style.trims else ""
+    content = (
+        "{% set seen.users = seen.users + 1 %}"
+        f"{{% if system and seen.users == {users if style.joins_last else '1'} %}}{{% set content = {joined} %}}"
+        "{% else %}{% set content = message['content'] %}{% endif %}"
+    )
+    return (
+        "{% set system = messages | selectattr('role', 'equalto', 'system') | map(attribute='content')"
+        " | join('\\n\\n') %}{% set seen = namespace(users=0) %}"
+        f"{{% if system and {users} == 0 %}}{_turn(style.user, f'(system{trimmed})')}{{% endif %}}"
+        "{% for message in messages %}"
+        + _when("user", content + _turn(style.user, f"(content{trimmed})"))
+        + _when("assistant", _turn(style.assistant, _said(style, "assistant")))
+        + "{% endfor %}"
+    )
+
+
+def _when(role: str, turn: str) -> str:
+    return f"{{% if message['role'] == '{role}' %}}{turn}{{% endif %}}"
+
+
+def _said(style: Style, role: str) -> str:
+    return "(message['content'] | trim)" if role in style.trims else "message['content']"
+
+
+def _turn(around: Around, said: str) -> str:
+    return f"{{{{ {' + '.join(filter(None, [_expression(around.before), said, _expression(around.after)]))} }}}}"
+
+
+def _say(text: str) -> str:
+    return f"{{{{ {_expression(text)} }}}}" if text else ""
+
+
+def _expression(text: str) -> str:
+    """'<s>[INST] ' -> bos_token + '[INST] '"""
+    tokens = {"<s>": "bos_token", "</s>": "eos_token"}
+    return " + ".join(tokens.get(part) or _quote(part) for part in re.split("(</?s>)", text) if part)
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return f"'{escaped}'"

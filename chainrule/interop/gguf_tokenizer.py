@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import Regex, models, pre_tokenizers
 
 from chainrule.errors import UserError
-from chainrule.interop.chat_template import recognise
+from chainrule.interop.chat_template import recognise, template_of
 from chainrule.interop.llama2c import SPECIAL, sentencepiece
 from chainrule.text.base import Tokenizer, byte_level_backend, library_errors
 
@@ -122,6 +122,8 @@ def write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
         writer.add_bos_token_id(tokenizer.start)
     writer.add_add_bos_token(tokenizer.start is not None)
     writer.add_add_eos_token(False)
+    if template := template_of(tokenizer.chat):
+        writer.add_chat_template(template)
 
 
 def _cut(settings: dict[str, Any]) -> str:

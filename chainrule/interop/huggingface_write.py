@@ -9,6 +9,7 @@ from tokenizers import processors
 
 from chainrule.arrays import save_arrays
 from chainrule.interop import layout
+from chainrule.interop.chat_template import template_of
 from chainrule.interop.profile import profile_of
 from chainrule.models.transformer import Config, Model
 from chainrule.text.base import Tokenizer
@@ -26,7 +27,11 @@ def write_huggingface(model: Model, tokenizer: Tokenizer, folder: Path) -> None:
         settings
         | {"vocab_size": model.vocabulary_size, "tie_word_embeddings": config.tied, "dtype": "float32", **ends},
     )
-    _write(folder / "generation_config.json", {**ends, "pad_token_id": tokenizer.eos})
+    stops = [tokenizer.eos, *(id for id in tokenizer.answer_ends if id != tokenizer.eos)]
+    _write(
+        folder / "generation_config.json",
+        {**ends, "eos_token_id": stops if len(stops) > 1 else tokenizer.eos, "pad_token_id": tokenizer.eos},
+    )
     tensors = layout.give_out(LAYOUTS[profile](config), layout.arrays_of(model))
     save_arrays(folder / "model.safetensors", tensors, {"format": "pt"})
     write_tokenizer(tokenizer, folder, config.context_length)
@@ -70,7 +75,10 @@ def _llama(config: Config) -> dict[str, Any]:
 
 
 def write_tokenizer(tokenizer: Tokenizer, folder: Path, context_length: int | None) -> None:
-    """Every text begins there as it does here, and is all text: '<eos>' written out ends nothing."""
+    """Every text begins there as it does here, and is all text: '<eos>' written out ends nothing.
+
+    But what a chat template writes are special tokens, so one that goes with such a template reads them in every text.
+    """
     backend = tokenizers.Tokenizer.from_str(tokenizer.json)
     names = {"eos_token": tokenizer.end}
     if tokenizer.start is not None:
@@ -80,6 +88,9 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, context_length: int | No
         )
     if tokenizer.unknown is not None:
         names["unk_token"] = str(tokenizer.backend.id_to_token(tokenizer.unknown))
+    template = template_of(tokenizer.chat)
+    if template:
+        (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     (folder / "tokenizer.json").write_text(backend.to_str(pretty=True), encoding="utf-8")
     _write(
         folder / "tokenizer_config.json",
@@ -87,7 +98,7 @@ def write_tokenizer(tokenizer: Tokenizer, folder: Path, context_length: int | No
             "tokenizer_class": "PreTrainedTokenizerFast",
             **names,
             "pad_token": tokenizer.end,
-            "split_special_tokens": True,
+            "split_special_tokens": template is None,
             "clean_up_tokenization_spaces": False,
             **({"model_max_length": context_length} if context_length else {}),
         },

@@ -59,7 +59,9 @@ class Transformers:
             self._tokenizer = None if gguf_file else transformers.AutoTokenizer.from_pretrained(folder)
 
     def tokenize(self, text: str) -> list[int] | None:
-        return None if self._tokenizer is None else [int(id) for id in self._tokenizer(text)["input_ids"]]
+        if self._tokenizer is None:
+            return None
+        return [int(id) for id in self._tokenizer(text, split_special_tokens=True)["input_ids"]]
 
     def logits(self, ids: list[int]) -> np.ndarray:
         with torch.no_grad():

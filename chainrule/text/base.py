@@ -184,6 +184,12 @@ class Tokenizer:
     def stream(self) -> "StreamDecoder":
         return StreamDecoder(self)
 
+    @property
+    def answer_ends(self) -> tuple[int, ...]:
+        """Special tokens that end an answer in the conversations it was made for, beside its end token."""
+        names = self.chat.written.ends if self.chat else ()
+        return tuple(self.special[name] for name in names if name in self.special)
+
     @cached_property
     def special(self) -> dict[str, int]:
         """Ids of the tokens that no text can spell, by their names."""

@@ -5,19 +5,22 @@ from pathlib import Path
 
 import jinja2
 import pytest
+import tokenizers
 
 from chainrule.errors import UserError
-from chainrule.interop.chat_template import chat_notes, recognise
+from chainrule.interop.chat_template import chat_notes, recognise, template_of
 from chainrule.interop.gguf import find_smollm2
 from chainrule.interop.gguf_file import read_file
 from chainrule.interop.gguf_tokenizer import read_tokenizer as read_gguf_tokenizer
+from chainrule.interop.gguf_write import write_gguf
 from chainrule.interop.huggingface import read_huggingface, read_tokenizer
 from chainrule.interop.huggingface_write import write_huggingface
 from chainrule.runs.folder import Run
 from chainrule.runs.write import store
-from chainrule.text.chat import Chat, Message
+from chainrule.text.base import Tokenizer
+from chainrule.text.chat import STYLES, Chat, Message
 from tests.interop.models import bpe, transformer
-from tests.text.test_chat import CHATML, LONG, SYSTEM, USER
+from tests.text.test_chat import CHATML, LONG, SYSTEM, TEMPLATES, USER, kinds_of, theirs, tokenizer_of
 
 GEMMA = "{% for m in messages %}<start_of_turn>{{ m.role }}\n{{ m.content }}<end_of_turn>\n{% endfor %}"
 
@@ -113,3 +116,60 @@ def test_a_run_keeps_it_and_is_refused_where_it_is_damaged(folder: Path, tmp_pat
         again.config["tokenizer"]["chat"] = damaged
         with pytest.raises(UserError, match="config.json' is damaged"):
             again.tokenizer  # noqa: B018
+
+
+TALKS = [USER, LONG, SYSTEM, [*SYSTEM, Message("system", "Ends.")], SYSTEM[:1], [Message("user", r"it's a \n \\")]]
+
+
+@pytest.mark.parametrize("style", TEMPLATES)
+@pytest.mark.parametrize("system", [None, "Help us all, it's late."])
+def test_a_template_made_of_a_style_writes_what_the_style_does(style: str, system: str | None):
+    if system and STYLES[style].system is None:
+        pytest.skip("it has no turns of the system")
+    chat = Chat(style, system)
+    template = template_of(chat)
+    for kind in kinds_of(style):
+        tokenizer = tokenizer_of(kind)
+        reader = theirs(tokenizer, template or "")
+        for messages in TALKS:
+            said = [{"role": each.role, "content": each.text} for each in messages]
+            there = reader.apply_chat_template(said, add_generation_prompt=True, tokenize=True, return_dict=False)
+            assert tokenizer.encode_pieces(chat.pieces(messages)).tolist() == list(there)
+
+
+@pytest.mark.parametrize("style", TEMPLATES)
+def test_a_template_made_of_a_style_is_recognised(style: str):
+    assert recognise(template_of(Chat(style))) == Chat(style)
+    if style == "chatml":
+        assert recognise(template_of(Chat(style, "Be kind."))) == Chat(style, "Be kind.")
+
+
+def test_a_transcript_needs_no_template():
+    assert template_of(None) is None and template_of(Chat()) is None
+
+
+def chatting() -> Tokenizer:
+    backend = tokenizers.Tokenizer.from_str(bpe().json)
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tokenizer = Tokenizer(backend)
+    tokenizer.chat = Chat("chatml", "Be kind.")
+    return tokenizer
+
+
+def test_conversations_leave_with_a_model(tmp_path: Path):
+    """Hugging Face's folder and GGUF's file: read here, the style is the same; transformers makes the same ids."""
+    transformers, gguf = pytest.importorskip("transformers"), pytest.importorskip("gguf")
+    tokenizer = chatting()
+    model = transformer("llama", tokenizer)
+    write_huggingface(model, tokenizer, tmp_path)
+    assert read_huggingface(tmp_path).tokenizer.chat == tokenizer.chat
+    reader = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    said = [{"role": each.role, "content": each.text} for each in LONG]
+    ids = reader.apply_chat_template(said, add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert list(ids) == tokenizer.encode_pieces(Chat("chatml", "Be kind.").pieces(LONG)).tolist()
+    ends = json.loads((tmp_path / "generation_config.json").read_text())["eos_token_id"]
+    assert ends == [tokenizer.eos, tokenizer.special["<|im_end|>"]]
+    assert gguf is not None
+    write_gguf(model, tokenizer, tmp_path / "model.gguf", "f32", "model")
+    settings, _ = read_file(tmp_path / "model.gguf")
+    assert read_gguf_tokenizer(settings, tmp_path / "model.gguf").chat == tokenizer.chat
