@@ -34,6 +34,7 @@ def command(
     truncate: Annotated[
         bool, typer.Option("--truncate", help="Read only the beginning of a line that is too long.")
     ] = False,
+    encoding: options.Encoding = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Translate, or summarise: line by line, from standard input to standard output."""
@@ -41,6 +42,7 @@ def command(
     from chainrule.cli.output import print_json, show_text
     from chainrule.data.pairs import read_lines
     from chainrule.errors import UserError
+    from chainrule.evaluation import bleu
     from chainrule.generation.beam import Beam
     from chainrule.runs.pairs import load_pairs_run
 
@@ -49,16 +51,18 @@ def command(
     if not 1 <= n_best <= max(beam, 1):
         raise UserError(f"--n-best must be from 1 to the width of the beam, which is {beam}, got {n_best}")
     loaded = load_pairs_run(run)
+    other = None if against is None else load_pairs_run(against)
     search = Beam(beam, length_penalty, max_tokens, n_best, truncate)
-    lines = read_lines(source)
-    references = None if reference is None else read_lines(reference)
+    lines = read_lines(source, encoding)
+    references = None if reference is None else read_lines(reference, encoding)
     if references is not None and len(references) != len(lines):
         raise UserError(f"there are {len(lines):,} sources but {len(references):,} lines in '{reference}'")
+    if references is not None:
+        bleu.check_measurable()
     written = _write(loaded, lines, search)
     links = [_links(loaded, line, each) for line, each in zip(lines, written, strict=True)] if alignments else None
     measured = None
     if references is not None:
-        other = None if against is None else load_pairs_run(against)
         others = None if other is None else [each.texts[0] for each in _write(other, lines, search)]
         measured = _measure([each.texts[0] for each in written], others, references, loaded.task.settings.lowercase)
     if as_json:

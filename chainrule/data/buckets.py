@@ -4,6 +4,7 @@ Rows are sorted by their length and cut into batches of at most so many tokens, 
 of equal length in another order, and the batches too.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 class Buckets:
     def __init__(self, lengths: np.ndarray, tokens: int, seed: int = 0):
         self.lengths, self.seed = lengths, seed
-        self.sizes = _cut(np.sort(lengths), tokens)  # rows of each batch, from the shortest to the longest
+        self.sizes = cut(np.sort(lengths), tokens)  # rows of each batch, from the shortest to the longest
 
     def __len__(self) -> int:
         """Batches of an epoch."""
@@ -35,11 +36,21 @@ def _shuffle(buckets: Buckets, epoch: int) -> tuple[list[np.ndarray], np.ndarray
     return batches, generator.permutation(len(batches))
 
 
-def _cut(lengths: np.ndarray, tokens: int) -> list[int]:
-    """How many rows go into each batch, of lengths that rise: as many as fit if all are padded to the longest."""
+def cut(lengths: np.ndarray, tokens: int, most: int | None = None) -> list[int]:
+    """How many rows go into each batch, of lengths that rise: as many as fit if all are padded to the longest, and no
+    more than `most`."""
     sizes = [0]
     for length in lengths.tolist():
-        if sizes[-1] and (sizes[-1] + 1) * length > tokens:
+        if sizes[-1] and ((sizes[-1] + 1) * length > tokens or sizes[-1] == most):
             sizes.append(0)
         sizes[-1] += 1
     return sizes
+
+
+def group_by_size(sizes: Sequence[int], tokens: int, most: int | None = None) -> list[list[int]]:
+    """Which rows are read together, each once, the short ones first."""
+    if not len(sizes):
+        return []
+    order = np.argsort(sizes, kind="stable")
+    counts = cut(np.asarray(sizes)[order], tokens, most)
+    return [rows.tolist() for rows in np.split(order, np.cumsum(counts)[:-1])]

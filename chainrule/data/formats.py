@@ -108,7 +108,7 @@ def batch_records(
         if not text or text.isspace():
             tally.add("empty record{s} skipped")
             continue
-        encoded = _encode(f"{name}:{number}", line_feeds_only(text, tally))
+        encoded = encode_text(f"{name}:{number}", line_feeds_only(text, tally))
         # Stripped records joined by a separator are cut by the same rule as a text file, all at once.
         texts.append(encoded.strip(b"\n") if unit == "block" else encoded)
         numbers.append(number)
@@ -133,7 +133,7 @@ def _gather(name: str, texts: list[bytes], numbers: list[int], unit: str) -> Doc
     return Documents(buffer, documents.starts, documents.ends, record_numbers[record], name, documents.separator_bytes)
 
 
-def _encode(where: str, text: str) -> bytes:
+def encode_text(where: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -2,6 +2,7 @@
 
 A TSV or CSV file has a header with the names of the two columns, or no header and just two columns. A JSONL file has
 the two fields in every line. Pairs with an empty side are left out and counted; whatever else does not fit is refused.
+A text is one line: all white space in it, line ends too, is single spaces.
 """
 
 import csv
@@ -13,8 +14,8 @@ from itertools import zip_longest
 import numpy as np
 
 from chainrule.data.documents import Documents
-from chainrule.data.formats import Reader
-from chainrule.data.records import missing, split_lines
+from chainrule.data.formats import Reader, encode_text
+from chainrule.data.records import allow_long_fields, missing, split_lines
 from chainrule.data.sources import Source, expand
 from chainrule.errors import UserError
 
@@ -61,10 +62,11 @@ def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") ->
         )
     found = Pairs([], [], [source.path for source in flat])
     empty: list[int] = []
-    for line, source, target in rows:
-        if source.strip() and target.strip():
-            found.sources.append(source.strip())
-            found.targets.append(target.strip())
+    for line, *both in rows:
+        source, target = map(in_one_line, both)
+        if source and target:
+            found.sources.append(source)
+            found.targets.append(target)
         else:
             empty.append(line)
     if empty:
@@ -73,6 +75,11 @@ def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") ->
     if not len(found):
         raise UserError(f"'{flat[0].name}' holds no pair with two sides: nothing to learn from")
     return found
+
+
+def in_one_line(text: str) -> str:
+    """'a  dog\\nbarks ' -> 'a dog barks'"""
+    return " ".join(text.split())
 
 
 def _lines(source: Source, encoding: str) -> Iterator[str]:
@@ -117,6 +124,7 @@ def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
                     f"{source.name}:{number} has no text in the field {_missing(name, fields, list(value))}"
                 )
             texts.append(value[name])
+            encode_text(f"{source.name}:{number}", value[name])
         yield number, texts[0], texts[1]
 
 
@@ -124,8 +132,9 @@ def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
     """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
     delimiter = DELIMITERS[source.format]
     lines = (line + "\n" for line in _lines(source, encoding))
-    is_plain = source.format == "tsv"
-    rows = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL)
+    quoting = csv.QUOTE_NONE if source.format == "tsv" else csv.QUOTE_MINIMAL
+    allow_long_fields()
+    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
     places: tuple[int, int] | None = None
     line, width = 1, 2
     try:
@@ -134,9 +143,10 @@ def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
                 pass
             elif places is None:
                 width = len(row)
-                is_header = fields.source in row and fields.target in row
-                if not is_header and width != 2:
-                    raise UserError(f"'{source.name}' has no column {_missing(fields.source, fields, row)}")
+                absent = [name for name in (fields.source, fields.target) if name not in row]
+                is_header = not absent
+                if absent and (width != 2 or len(absent) == 1 or fields != Fields()):
+                    raise UserError(f"'{source.name}' has no column {_missing(absent[0], fields, row)}")
                 places = (row.index(fields.source), row.index(fields.target)) if is_header else (0, 1)
                 if not is_header:
                     yield line, row[0], row[1]
@@ -156,7 +166,7 @@ def _missing(name: str, fields: Fields, found: list[str]) -> str:
 
 def as_documents(texts: Sequence[str], path: str) -> Documents:
     """Texts as documents, to train a tokenizer on and to encode."""
-    encoded = [text.encode() for text in texts]
+    encoded = [encode_text(f"{path}:{number}", text) for number, text in enumerate(texts, start=1)]
     ends = np.cumsum([len(each) for each in encoded], dtype=np.int64)
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     buffer = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)

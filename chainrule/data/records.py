@@ -29,7 +29,7 @@ def read_jsonl(name: str, chunks: Iterable[bytes], field: str) -> Iterator[Recor
 
 def read_csv(name: str, chunks: Iterable[bytes], field: str, delimiter: str) -> Iterator[Record]:
     """A table with a header row, its text in the column `field`, or in its only column."""
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1 if sys.platform == "win32" else sys.maxsize))
+    allow_long_fields()
     lines = (line.decode() + "\n" for line in split_lines(chunks))
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
@@ -46,6 +46,11 @@ def read_csv(name: str, chunks: Iterable[bytes], field: str, delimiter: str) -> 
         raise UserError(
             f"{name}:{line} is not a sound row ({error}); put quotes around a field and double those inside it"
         ) from error
+
+
+def allow_long_fields() -> None:
+    """Python's own limit is 128 KiB."""
+    csv.field_size_limit(2**31 - 1 if sys.platform == "win32" else sys.maxsize)
 
 
 def choose_column(name: str, columns: list[str], field: str) -> int:

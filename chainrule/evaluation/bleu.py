@@ -25,9 +25,16 @@ def is_measurable() -> bool:
     return find_spec("sacrebleu") is not None
 
 
+def check_measurable() -> None:
+    if not is_measurable():
+        raise UserError(NEEDED)
+
+
 def measure(translations: Sequence[str], references: Sequence[str], lowercase: bool) -> Quality:
     """Of a whole text, one reference each; `lowercase`: capitals do not matter."""
     bleu, chrf = _metrics(lowercase)
+    if not translations:
+        raise UserError("there is no translation to measure; give a text of one line at the least")
     texts, right = list(translations), [list(references)]
     return Quality(
         bleu=bleu.corpus_score(texts, right).score,
@@ -65,9 +72,8 @@ def compare(
 
 
 def _metrics(lowercase: bool) -> tuple[Any, Any]:
-    try:
-        from sacrebleu.metrics.bleu import BLEU
-        from sacrebleu.metrics.chrf import CHRF
-    except ImportError:
-        raise UserError(NEEDED) from None
+    check_measurable()
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
     return BLEU(lowercase=lowercase, tokenize="13a"), CHRF(lowercase=lowercase)

@@ -22,14 +22,13 @@ MORE_STYLE = """
 
 
 def page(found: Translated) -> str:
-    source = " ".join("".join(found.source[:-1]).split())
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(found.text[:80])}</title>"
         "<meta name='viewport' content='width=device-width'><meta name='color-scheme' content='light dark'>"
         "<style>body { margin: 0; background: #fff; } main { padding: 1rem 1.2rem 3rem; margin: 0 auto; }"
         "@media (prefers-color-scheme: dark) { body { background: #0d1117; } }</style>"
         f"</head><body><main class='chainrule'><style>{STYLE}{MORE_STYLE}</style>"
-        f"<h1 style='font-size:1.3rem;margin:0'>{escape(found.text)}</h1><p>from “{escape(source)}”</p>"
+        f"<h1 style='font-size:1.3rem;margin:0'>{escape(found.text)}</h1><p>from “{escape(found.asked)}”</p>"
         f"{_attention(found)}{_attribution(found)}{_tree(found.beam)}</main></body></html>\n"
     )
 
@@ -66,8 +65,8 @@ def _cell(value: float, most: float) -> str:
     return f"<td title='{value:.3f}' style='background:rgb({red} {green} {blue} / {strength:.2f})'></td>"
 
 
-def _name(token: str) -> str:
-    return escape(visible_token(token.strip() or token))
+def _name(token: str, letters: int | None = None) -> str:
+    return escape(visible_token(token.strip() or token)[:letters])
 
 
 def _tree(steps: list[list[Branch]]) -> str:
@@ -81,7 +80,7 @@ def _tree(steps: list[list[Branch]]) -> str:
             if branch.parent is not None:
                 from_y = branch.parent * ROW_HEIGHT + 14
                 drawn.append(f"<path{kind} d='M{x - 18} {from_y} C{x - 8} {from_y} {x - 12} {y - 4} {x - 3} {y - 4}'/>")
-            name = _name(branch.token)[:TOKEN_LETTERS] if len(branch.token) > TOKEN_LETTERS else _name(branch.token)
+            name = _name(branch.token, TOKEN_LETTERS)
             title = f"<title>{_name(branch.token)}: log-probability of all so far {branch.total:.2f}</title>"
             drawn.append(f"<text x='{x}' y='{y}'{kind}>{title}{name}{' ■' if branch.is_ended else ''}</text>")
     width = len(steps) * STEP_WIDTH + 20

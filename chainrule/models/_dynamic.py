@@ -4,6 +4,7 @@ A segment is scored; then the gradient of its mean loss, clipped by global norm,
 every token is scored before it is learned from. Afterwards the weights are what they were.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,7 @@ from chainrule.models.base import State, change_arrays, check_ids
 
 SEGMENT = 20  # tokens between two steps
 CLIP = 1.0
+ASTRAY = 10.0  # times worse than guessing
 
 
 def score_and_learn(
@@ -39,7 +41,8 @@ def score_and_learn(
             found[0, begin:end], found[1, begin:end] = scores.detach(), entropy(logits.detach())
             _learn(model, -scores.mean(), rate)
             advance(end - begin)
-    if not bool(torch.isfinite(found).all()):
+    guessing = math.log(model.vocabulary_size)  # nats a token that any model has which knows nothing
+    if not bool(torch.isfinite(found).all()) or float(-found[0].sum()) > ASTRAY * guessing * found.shape[1]:
         raise UserError(f"learning from the text at a rate of {rate:g} went astray; choose a lower --dynamic")
     return found[0].numpy(), found[1].numpy()
 

@@ -21,6 +21,7 @@ from chainrule.serving.wanted import Translating, Wanted
 from chainrule.tasks._pairs import PairTask
 
 MOST_TEXTS = 256
+ROWS_AT_ONCE = 64  # of one request in the engine's queue, so that others find room between them
 MOST_ALIGNED = 128  # tokens of a source that is looked into
 Width = Annotated[int, Field(ge=1, le=64, description="How many beginnings are kept; 1 is greedy.")]
 
@@ -84,9 +85,11 @@ async def _translated(
 ) -> dict[str, Any]:
     asked = [each for each in wanted if each is not None]
     found: dict[Wanted, list[Found]] = {}
-    async with aclosing(hear(service, asked)) as heard:
-        async for one, texts in heard:
-            found[one] = texts
+    together = max(ROWS_AT_ONCE // body.beam, 1)
+    for first in range(0, len(asked), together):
+        async with aclosing(hear(service, asked[first : first + together])) as heard:
+            async for one, texts in heard:
+                found[one] = texts
     translations = []
     for source, each in zip(body.texts, wanted, strict=True):
         targets = [_told(task, one) for one in found[each]] if each else [NOTHING]

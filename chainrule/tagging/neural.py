@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from chainrule.data.buckets import group_by_size
 from chainrule.tagging.collate import Vocabulary, pad
 from chainrule.tagging.spelling import spell
 from chainrule.tagging.tagset import TagSet
@@ -30,20 +31,12 @@ class NeuralTagger:
 
     def probabilities(self, sentences: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
         """Of every sentence, for each column: (words, tags). Sentences of similar length are read together."""
-        order = sorted(range(len(sentences)), key=lambda index: len(sentences[index]))
         found: dict[int, list[np.ndarray]] = {}
-        group: list[int] = []
-        for index in order:
-            if group and (len(group) + 1) * len(sentences[index]) > WORDS_AT_ONCE:
-                found |= zip(group, self._read([sentences[each] for each in group]), strict=True)
-                group = []
-            group.append(index)
-        found |= zip(group, self._read([sentences[each] for each in group]), strict=True)
+        for group in group_by_size([len(words) for words in sentences], WORDS_AT_ONCE):
+            found |= zip(group, self._read([sentences[index] for index in group]), strict=True)
         return [found[index] for index in range(len(sentences))]
 
     def _read(self, sentences: list[Sequence[str]]) -> list[list[np.ndarray]]:
-        if not sentences:
-            return []
         ids = [self.vocabulary.ids(words) for words in sentences]
         columns = self.read_rows(ids, spell(sentences, max(map(len, sentences))))
         return [[column[row, : len(words)] for column in columns] for row, words in enumerate(sentences)]

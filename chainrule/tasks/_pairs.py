@@ -5,21 +5,21 @@ the ids of a part, and tokens/validation.json with its texts, to measure against
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from chainrule.arrays import load_arrays, save_arrays
-from chainrule.data.pairs import Fields, Pairs, as_documents, read_pairs
+from chainrule.checks import require_sizes
+from chainrule.data.buckets import group_by_size
+from chainrule.data.pairs import Fields, Pairs, as_documents, in_one_line, read_pairs
 from chainrule.data.split import decide
 from chainrule.data.windows import Window
 from chainrule.errors import UserError
-from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import Found, Step, search
@@ -35,7 +35,7 @@ SOURCE_TOKENIZER = "source.json"
 TEXTS = "validation.json"
 SETTINGS = "settings.json"
 DEFAULT_TOKENIZER = "bpe"
-SENTENCES_AT_ONCE = 64  # whose beams are one batch
+SENTENCES_AT_ONCE, SOURCE_TOKENS_AT_ONCE = 64, 4096  # whose beams are one batch
 LOSS_TOKENS = 4096  # of one batch whose loss is measured
 SHOWN = 3  # translations in a sample
 
@@ -46,8 +46,11 @@ class Settings:
     shared: bool = True  # one vocabulary for both sides
     source: str = "source"  # the names of the two columns or fields
     target: str = "target"
-    most_tokens: int = 100  # pairs with a longer side are not learned from
+    most_tokens: int = 100  # pairs with a longer side are left out
     validated: int = 400  # pairs that are written anew at every look at the validation part
+
+    def __post_init__(self) -> None:
+        require_sizes(self, "most_tokens", "validated")
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,14 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     parts = {}
     for name, part in (("train", train), ("validation", held_out)):
         sources, targets = _encode(source, part.sources), _encode(target, part.targets)
-        if name == "train":
-            sources, targets, note = _leave_out_long(sources, targets, settings.most_tokens)
-            notes += note
+        kept, note = _short_enough(sources, targets, settings.most_tokens, name)
+        part, sources, targets = part.select(kept), [sources[i] for i in kept], [targets[i] for i in kept]
+        notes += note
         _save(folder / FOLDER / f"{name}.safetensors", sources, targets)
         parts[name] = _describe(part, targets)
-    texts = {"source": held_out.sources, "target": held_out.targets}
-    (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+        if name == "validation":
+            texts = {"source": part.sources, "target": part.targets}
+            (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
     data = {
         "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
         **vars(material.splitting), "text": parts,
@@ -99,15 +103,17 @@ def _read(material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[st
     return pairs, held_out, pairs.notes + held_out.notes
 
 
-def _leave_out_long(
-    sources: list[np.ndarray], targets: list[np.ndarray], most: int
-) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
-    kept = [i for i, both in enumerate(zip(sources, targets, strict=True)) if max(map(len, both)) <= most]
-    if not kept:
-        raise UserError(f"every pair has a side of more than {most} tokens; raise most_tokens")
-    left_out = len(sources) - len(kept)
-    notes = [f"{left_out:,} pairs with a side of more than {most} tokens left out"] if left_out else []
-    return [sources[i] for i in kept], [targets[i] for i in kept], notes
+def _short_enough(
+    sources: list[np.ndarray], targets: list[np.ndarray], most: int, part: str
+) -> tuple[np.ndarray, list[str]]:
+    """Which pairs have no side of more tokens, and a note on the others."""
+    lengths = np.array([max(map(len, both)) for both in zip(sources, targets, strict=True)], np.int64)
+    kept = np.flatnonzero(lengths <= most)
+    if len(lengths) and not len(kept):
+        raise UserError(f"every {part} pair has a side of more than {most} tokens; raise it with --set most_tokens=N")
+    left_out = len(lengths) - len(kept)
+    words = f"{left_out:,} {part} pairs with a side of more than {most} tokens left out (--set most_tokens=N)"
+    return kept, [words] if left_out else []
 
 
 def _normal(pairs: Pairs, settings: Settings) -> Pairs:
@@ -212,7 +218,8 @@ class PairTask(Task):
 
     def complete(self, config: Any) -> Any:
         size = None if self._is_shared else self.source_tokenizer.vocabulary_size
-        return replace(config, source_vocabulary_size=size)
+        longest = max(config.longest, self.settings.most_tokens + 1)  # eos is one more
+        return replace(config, source_vocabulary_size=size, longest=longest)
 
     def batches(self, recipe: Any) -> PairBatches:
         sources, targets = _load(self.folder / FOLDER / "train.safetensors")
@@ -230,8 +237,17 @@ class PairTask(Task):
 
     @property
     def _bytes_per_token(self) -> float | None:
-        tokens = sum(len(each) + 1 for each in self._held_out[1])
-        return sum(len(text.encode()) + 1 for text in self.texts["target"]) / max(tokens, 1)
+        return self._bytes / max(self._tokens, 1) if self.tokenizer.is_lossless else None
+
+    @property
+    def _tokens(self) -> int:
+        """Of the validation targets, each with its eos."""
+        return sum(len(each) + 1 for each in self._held_out[1])
+
+    @property
+    def _bytes(self) -> int:
+        """Of the validation targets, each with its line end."""
+        return sum(len(text.encode()) + 1 for text in self.texts["target"])
 
     def _loss(self, model: Any) -> float:
         """In nats per token of the validation targets, eos included."""
@@ -241,24 +257,14 @@ class PairTask(Task):
         model.eval()
         total, count = 0.0, 0
         with torch.no_grad():
-            for rows in self._groups(*self._held_out):
+            sizes = [max(len(s), len(t)) + 1 for s, t in zip(*self._held_out, strict=True)]
+            for rows in group_by_size(sizes, LOSS_TOKENS):
                 sources, targets = ([side[i] for i in rows] for side in self._held_out)
                 window = window_of(sources, targets, self._ends)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
         return total / max(count, 1)
-
-    def _groups(self, sources: list[np.ndarray], targets: list[np.ndarray]) -> Iterator[list[int]]:
-        order = np.argsort([len(s) + len(t) for s, t in zip(sources, targets, strict=True)], kind="stable").tolist()
-        group: list[int] = []
-        for row in order:
-            if group and (len(group) + 1) * (len(targets[row]) + 1) > LOSS_TOKENS:
-                yield group
-                group = []
-            group.append(row)
-        if group:
-            yield group
 
     def measure(self, model: Any, most: int | None, beam: Beam) -> dict[str, float] | None:
         """What the task ranks by, first, and further figures, of the first so many validation pairs."""
@@ -267,16 +273,12 @@ class PairTask(Task):
     def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
         if not len(self._held_out[0]):
             return None
-        loss, tokens = self._loss(model), sum(len(each) + 1 for each in self._held_out[1])
-        size = sum(len(text.encode()) + 1 for text in self.texts["target"])
         return {
-            "loss": loss,
-            "perplexity": exp(min(loss, 700)),
-            "bits_per_byte": loss * tokens / size / NATS_PER_BIT,
+            **figures_of(self._loss(model), self._bytes_per_token),
             "impossible_tokens": 0,
-            "tokens": tokens,
+            "tokens": self._tokens,
             "documents": len(self._held_out[0]),
-            "bytes": size,
+            "bytes": self._bytes,
             "figures": self.measure(model, None, Beam(width=5)) or {},
         }
 
@@ -306,7 +308,8 @@ class PairTask(Task):
         return _encode_one(self.tokenizer, self._as_read(text))
 
     def _as_read(self, text: str) -> str:
-        return text.strip().lower() if self.settings.lowercase else text.strip()
+        text = in_one_line(text)
+        return text.lower() if self.settings.lowercase else text
 
     def condition(self, sources: Sequence[np.ndarray]) -> dict[str, Any]:
         return condition_of(sources, self._ends[0])
@@ -333,9 +336,9 @@ class PairTask(Task):
         model.eval()
         sources = self._readable(model, self.encode_sources(texts), truncate)
         found: list[Written | None] = [None if len(each) else Written([""], [], []) for each in sources]
-        order = sorted((i for i, each in enumerate(sources) if len(each)), key=lambda i: len(sources[i]))
-        for first in range(0, len(order), SENTENCES_AT_ONCE):
-            rows = order[first : first + SENTENCES_AT_ONCE]
+        asked = [i for i, each in enumerate(sources) if len(each)]
+        for group in group_by_size([len(sources[i]) for i in asked], SOURCE_TOKENS_AT_ONCE, SENTENCES_AT_ONCE):
+            rows = [asked[i] for i in group]
             beams = [self.beam_for(sources[row], beam) for row in rows]
             tree: list[list[Step]] = []
             condition = self.condition([sources[row] for row in rows])

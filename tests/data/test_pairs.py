@@ -37,8 +37,8 @@ def test_tables_with_and_without_a_header(tmp_path):
     named = write(tmp_path / "named.tsv", "en\tyear\tde\n" + lines(f"{t}\t1999\t{s}" for s, t in rows))
     quoted = [f'"{s.replace(chr(34), chr(34) * 2)}","{t.replace(chr(34), chr(34) * 2)}"' for s, t in rows]
     table = write(tmp_path / "table.csv", lines(["de,en", *quoted]))
-    for name in (plain, named, table):
-        found = read_pairs([name], NAMES)
+    for name, fields in ((plain, Fields()), (named, NAMES), (table, NAMES)):
+        found = read_pairs([name], fields)
         assert (found.sources, found.targets) == (SOURCES, TARGETS), name
 
 
@@ -59,6 +59,10 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path):
     [
         ("pairs.tsv", "a\tb\nc\n", "pairs.tsv:2 has 1 columns, but the first row has 2"),
         ("pairs.tsv", "a\tb\tc\n", "has no column 'source'"),
+        ("pairs.csv", "source,year,text\na,1,b\n", "has no column 'target'; found 'source', 'year', 'text'"),
+        ("pairs.tsv", "source\ttext\na\tb\n", "has no column 'target'"),
+        ("pairs.csv", 'a,b\nc,"d\ne,f\n', "pairs.csv:2 is not a sound row"),
+        ("pairs.jsonl", '{"source": "a \\ud800", "target": "b"}\n', "pairs.jsonl:1 holds half a surrogate pair"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1 has no text in the field 'target'"),
         ("pairs.jsonl", "a\n", "pairs.jsonl:1 is not JSON"),
         ("pairs.jsonl", "[1]\n", "pairs.jsonl:1 is not an object"),
@@ -80,3 +84,19 @@ def test_files_of_unequal_length_are_refused_by_the_line_without_a_partner(tmp_p
 
 def test_lines_keep_their_places_where_some_are_empty(tmp_path):
     assert read_lines(write(tmp_path / "a.txt", "one\n\nthree\n")) == ["one", "", "three"]
+
+
+def test_columns_that_were_named_must_be_there(tmp_path):
+    with pytest.raises(UserError, match="has no column 'de'"):
+        read_pairs([write(tmp_path / "pairs.tsv", "german\tenglish\nein\ta\n")], NAMES)
+
+
+def test_a_text_is_one_line_whatever_white_space_it_has(tmp_path):
+    row = json.dumps({"source": " ein\u00a0 Hund\nbellt\t", "target": "a\r\n\r\ndog"})
+    found = read_pairs([write(tmp_path / "pairs.jsonl", row)], Fields())
+    assert (found.sources, found.targets) == (["ein Hund bellt"], ["a dog"])
+
+
+def test_a_field_may_be_long(tmp_path):
+    found = read_pairs([write(tmp_path / "pairs.tsv", f"{'a ' * 100_000}\tb\n")], Fields())
+    assert found.sources == [" ".join("a" * 100_000)]

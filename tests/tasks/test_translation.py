@@ -120,7 +120,8 @@ def test_separate_vocabularies_are_kept_in_the_run(tmp_path):
         ({"task": "translatoin"}, "unknown task 'translatoin'; did you mean 'translation'"),
         ({"settings": {"lowercas": True}}, "unknown setting 'lowercas'; did you mean 'lowercase'"),
         ({"settings": {"lowercase": "maybe"}}, "lowercase in the settings of translation must be of type bool"),
-        ({"settings": {"most_tokens": 0}}, "every pair has a side of more than 0 tokens"),
+        ({"settings": {"most_tokens": 0}}, "most_tokens must be at least 1, got 0"),
+        ({"settings": {"validated": 0}}, "validated must be at least 1, got 0"),
     ],
 )
 def test_mistakes_are_told(tmp_path, settings, sentence):
