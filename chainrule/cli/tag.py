@@ -78,8 +78,10 @@ def _describe(tagger: Any, sentences: list[Any]) -> list[dict[str, Any]]:
     described = []
     for words, columns in zip(sentences, tagger.probabilities(sentences), strict=True):
         entry: dict[str, Any] = {"words": list(words)}
-        for name, tags, probabilities in zip(tagger.tagset.purpose, tagger.tagset.tags, columns, strict=False):
-            best = probabilities.argmax(1)
+        chosen = tagger.tagset.choose(columns).T
+        for name, tags, probabilities, best in zip(
+            tagger.tagset.purpose, tagger.tagset.tags, columns, chosen, strict=False
+        ):
             entry[name] = [tags[number] for number in best]
             entry[f"{name}_probabilities"] = [
                 round(float(row[at]), 6) for row, at in zip(probabilities, best, strict=True)
@@ -112,6 +114,10 @@ def evaluate(run: Any, inputs: list[str] | None, as_json: bool) -> None:
         others = measure_baselines(name, task.train, sentences, task.seen)
         beside = {baseline: summarise(each) for baseline, each in others.items()}
         columns[name] = {**describe(ours), "beside": beside, "mistakes": ours.confusion.mistakes(MOST_MISTAKES)}
+    if not columns:
+        raise UserError(
+            f"{' and '.join(notes)}; give CoNLL-U whose words have tags, or tag it: chainrule tag {run.path}"
+        )
     words = sum(len(sentence.words) for sentence in sentences)
     result = {
         "run": str(run.path),
@@ -136,14 +142,14 @@ def _report(result: dict[str, Any]) -> None:
 
     print(f"{plural(result['sentences'], 'sentence')}, {plural(result['words'], 'word')}")
     rows = []
+    names = list(dict.fromkeys(baseline for found in result["columns"].values() for baseline in found["beside"]))
     for name, found in result["columns"].items():
         unseen = f"{name} of {found['unseen']['words']:,} unseen words"
-        beside = list(found["beside"].values())
-        rows.append([name, _percent(found["accuracy"]), *[_percent(each["accuracy"]) for each in beside]])
+        beside = [found["beside"].get(each, {}) for each in names]
+        rows.append([name, _percent(found["accuracy"]), *[_percent(each.get("accuracy")) for each in beside]])
         rows.append(
-            [unseen, _percent(found["unseen"]["accuracy"]), *[_percent(each["unseen_accuracy"]) for each in beside]]
+            [unseen, _percent(found["unseen"]["accuracy"]), *[_percent(each.get("unseen_accuracy")) for each in beside]]
         )
-    names = list(next(iter(result["columns"].values()))["beside"])
     print_table(["right, %", "tagger", *names], rows)
     for name, found in result["columns"].items():
         print()

@@ -269,5 +269,5 @@ def describe_validation(measured: dict[str, Any] | None) -> str:
     if impossible:
         return f"perplexity infinite: {impossible:,} tokens have probability zero under this model ({where})"
     bits = "" if measured["bits_per_byte"] is None else f"{number(measured['bits_per_byte'], 4)} bits per byte, "
-    figures = describe_figures(measured)
-    return f"{figures}{bits}perplexity {number(measured['perplexity'])} per token, <eos> counted ({where})"
+    figures, per = describe_figures(measured), measured.get("per", "token, <eos> counted")
+    return f"{figures}{bits}perplexity {number(measured['perplexity'])} per {per} ({where})"

@@ -17,7 +17,7 @@ from chainrule.errors import UserError
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 NOTHING = "_"  # a column that is left open
-IDENTIFIER = re.compile(r"([0-9]+)(?:([-.])([0-9]+))?")
+IDENTIFIER = re.compile(r"([0-9]{1,9})(?:([-.])([0-9]{1,9}))?")
 NO_SPACE_AFTER = "SpaceAfter=No"
 
 
@@ -54,19 +54,19 @@ class Sentence:
         return replace(self, lines=tuple(lines))
 
 
-def read(inputs: Iterable[str | os.PathLike[str]]) -> list[Sentence]:
+def read(inputs: Iterable[str | os.PathLike[str]], encoding: str = "auto") -> list[Sentence]:
     """All sentences of these files, of which there must be one."""
     sources = expand(inputs)
-    sentences = [sentence for source in sources for sentence in parse(read_text(source), source.name)]
+    sentences = [sentence for source in sources for sentence in parse(read_text(source, encoding), source.name)]
     if not sentences:
         named = " and ".join(f"'{source.name}'" for source in sources[:3])
         raise UserError(f"{named} {'is' if len(sources) == 1 else 'are'} empty: there is no sentence to read")
     return sentences
 
 
-def read_text(source: Source) -> str:
+def read_text(source: Source, encoding: str = "auto") -> str:
     """A file's text with its line ends as they are."""
-    chunks = TextDecoder(source.name, "auto").decode(read_chunks(source, Meter()))
+    chunks = TextDecoder(source.name, encoding).decode(read_chunks(source, Meter()))
     return b"".join(chunks).decode()
 
 
@@ -93,8 +93,13 @@ def parse(text: str, path: str) -> Iterator[Sentence]:
 
 
 def write(sentences: Iterable[Sentence]) -> str:
-    """The text that these sentences are parsed from."""
-    return "\n".join(line for sentence in sentences for line in sentence.lines)
+    """The text that these sentences are parsed from; two have a blank line between them."""
+    lines: list[str] = []
+    for sentence in sentences:
+        if lines and lines[-1].strip():
+            lines.append("")
+        lines += sentence.lines
+    return "\n".join(lines)
 
 
 def make_sentence(words: Sequence[str], spaced: Sequence[bool], text: str) -> Sentence:

@@ -132,9 +132,11 @@ def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
     """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
     delimiter = DELIMITERS[source.format]
     lines = (line + "\n" for line in _lines(source, encoding))
-    quoting = csv.QUOTE_NONE if source.format == "tsv" else csv.QUOTE_MINIMAL
+    is_plain = source.format == "tsv"
     allow_long_fields()
-    rows = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    rows = csv.reader(
+        lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
+    )
     places: tuple[int, int] | None = None
     line, width = 1, 2
     try:

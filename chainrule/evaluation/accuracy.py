@@ -60,6 +60,11 @@ class Confusion:
     def all(self) -> Part:
         return Part(int(self.counts.sum()), int(self.counts.trace()))
 
+    @property
+    def accuracy(self) -> float:
+        """Of words that there are."""
+        return int(self.counts.trace()) / int(self.counts.sum())
+
     def by_label(self) -> list[Label]:
         columns = (self.counts.sum(1), self.counts.sum(0), self.counts.diagonal())
         numbers = zip(*(column.tolist() for column in columns), strict=True)

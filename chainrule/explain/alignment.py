@@ -58,8 +58,11 @@ class Translated:
 def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDTH) -> Translated:
     if not text.strip():
         raise UserError("the text is empty, so there is nothing to translate; write one")
+    source, longest = task.encode_source(text), task.longest(model)
+    if len(source) > longest:
+        raise UserError(f"the text has {len(source)} tokens but this model reads {longest}; shorten it")
     written = task.write(model, [text], Beam(width=width))[0]
-    best, source = written.found[0], task.encode_source(text)
+    best = written.found[0]
     condition = task.condition([source])
     eos = task.tokenizer.eos
     read = np.array([[eos, *best.ids[:-1]]])

@@ -19,14 +19,12 @@ class NeuralTagger:
         self.model, self.vocabulary, self.tagset = model, vocabulary, tagset
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, list[str]]]:
-        """The most probable tag of every word, for each column that is shown."""
+        """The most probable tags of every word, for each column that is shown; together they are some word's."""
         named = list(zip(self.tagset.purpose, self.tagset.tags, strict=False))
+        chosen = [self.tagset.choose(found) for found in self.probabilities(sentences)]
         return [
-            {
-                name: [tags[number] for number in each.argmax(1)]
-                for (name, tags), each in zip(named, found, strict=False)
-            }
-            for found in self.probabilities(sentences)
+            {name: [tags[number] for number in each] for (name, tags), each in zip(named, numbers.T, strict=True)}
+            for numbers in chosen
         ]
 
     def probabilities(self, sentences: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ class TagSet:
     columns: tuple[str, ...]
     tags: tuple[tuple[str, ...], ...]
     shown: int
+    together: tuple[tuple[int, ...], ...] = ()  # tags of all shown columns that some word had, by their numbers
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -37,6 +38,16 @@ class TagSet:
         ]
         return np.array(columns, np.int64).T
 
+    def choose(self, probabilities: Sequence[np.ndarray]) -> np.ndarray:
+        """The most probable tags of all shown columns that go together: (words, tags) each -> (words, shown)."""
+        known = np.array(self.together).reshape(-1, self.shown)
+        if self.shown == 1 or not len(known):
+            return np.stack([each.argmax(1) for each in probabilities[: self.shown]], 1)
+        logs = [np.log(np.maximum(each, 1e-30)) for each in probabilities[: self.shown]]
+        scores: np.ndarray = sum(each[:, tags] for each, tags in zip(logs, known.T, strict=True))  # type: ignore[assignment]
+        chosen: np.ndarray = known[scores.argmax(1)]
+        return chosen
+
     def _tables(self) -> list[dict[str, int]]:
         return [{tag: number for number, tag in enumerate(tags)} for tags in self.tags]
 
@@ -51,7 +62,10 @@ class TagSet:
         if not kept:
             raise UserError(f"no word has a tag in the columns {', '.join(shown)}; fill them in, or set columns")
         columns = kept + [name for name in beside if found[name] and name not in kept]
-        return cls(tuple(columns), tuple(found[name] for name in columns), len(kept))
+        made = cls(tuple(columns), tuple(found[name] for name in columns), len(kept))
+        numbers = np.concatenate([made.numbers(sentence)[:, : len(kept)] for sentence in sentences])
+        whole = np.unique(numbers[(numbers != IGNORE).all(1)], axis=0)
+        return replace(made, together=tuple(map(tuple, whole.tolist())))
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False), encoding="utf-8")
@@ -60,6 +74,7 @@ class TagSet:
     def load(cls, path: Path) -> "TagSet":
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            return cls(tuple(stored["columns"]), tuple(map(tuple, stored["tags"])), int(stored["shown"]))
+            tags, together = (tuple(map(tuple, stored.get(name, ()))) for name in ("tags", "together"))
+            return cls(tuple(stored["columns"]), tags, int(stored["shown"]), together)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"'{path}' is missing or damaged ({error}); train the run again") from None

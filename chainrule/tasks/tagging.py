@@ -15,7 +15,8 @@ from chainrule.checks import require_number
 from chainrule.config import to_json
 from chainrule.data import conllu
 from chainrule.data.buckets import Buckets
-from chainrule.data.documents import Documents, cut
+from chainrule.data.documents import Documents
+from chainrule.data.pairs import as_documents
 from chainrule.data.split import Splitting, content_fractions
 from chainrule.data.windows import Window
 from chainrule.errors import UserError
@@ -48,7 +49,7 @@ class Settings:
 
 
 def split_names(names: str) -> list[str]:
-    return names.replace(",", " ").split()
+    return list(dict.fromkeys(names.replace(",", " ").split()))
 
 
 def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
@@ -85,9 +86,10 @@ def _tokenization(asked: Tokenization) -> Tokenization:
 
 def _read(material: Material) -> tuple[list[conllu.Sentence], list[conllu.Sentence], list[str]]:
     """Sentences to train on and to measure on, and notes."""
-    sentences = conllu.read(material.inputs)
+    encoding = material.reading.encoding
+    sentences = conllu.read(material.inputs, encoding)
     if material.validation:
-        return sentences, conllu.read(material.validation), []
+        return sentences, conllu.read(material.validation, encoding), []
     kept = _kept_aside(sentences, material.splitting)
     train = [sentence for sentence, is_kept in zip(sentences, kept, strict=True) if not is_kept]
     validation = [sentence for sentence, is_kept in zip(sentences, kept, strict=True) if is_kept]
@@ -105,9 +107,8 @@ def _kept_aside(sentences: list[conllu.Sentence], splitting: Splitting) -> np.nd
 
 
 def _as_documents(sentences: Sequence[conllu.Sentence]) -> Documents:
-    """The words alone, a sentence a line."""
-    text = "\n".join(" ".join(map(spelled, sentence.words)) for sentence in sentences)
-    return cut(np.frombuffer(text.encode(), np.uint8), "line", "")
+    """The words alone, with spaces between them."""
+    return as_documents([" ".join(map(spelled, sentence.words)) for sentence in sentences], "")
 
 
 def _describe_part(sentences: list[conllu.Sentence]) -> dict[str, Any]:
@@ -200,26 +201,29 @@ class Task(base.Task):
         return self._validate if self.held_out else None
 
     def _validate(self, model: Any) -> Validation:
-        """The best weights are those with the most tags of the first column right."""
+        """The best weights are those with the most tags of the first column right that has any to be measured by."""
         loss, accuracies = self._look(model)
         figures = {**figures_of(loss, None), **accuracies}
-        return Validation(figures, 100 - next(iter(accuracies.values())))
+        return Validation(figures, 100 - next(iter(accuracies.values()), 100 - loss))
 
     def _look(self, model: Any) -> tuple[float, dict[str, float]]:
         """Nats per tag over all columns, and the accuracies in per cent of those that are shown."""
-        found = self.tagger(model).probabilities([sentence.words for sentence in self.held_out])
-        right = [self.tagset.numbers(sentence) for sentence in self.held_out]
+        tagger = self.tagger(model)
         nats, count = 0.0, 0
-        correct = Counter(dict.fromkeys(self.tagset.columns, 0))
-        asked = Counter(dict.fromkeys(self.tagset.columns, 0))
-        for probabilities, tags in zip(found, right, strict=True):
-            for name, each, numbers in zip(self.tagset.columns, probabilities, tags.T, strict=True):
-                known = np.flatnonzero(numbers != IGNORE)
+        correct: Counter[str] = Counter()
+        asked: Counter[str] = Counter()
+        found = tagger.probabilities([sentence.words for sentence in self.held_out])
+        for sentence, probabilities in zip(self.held_out, found, strict=True):
+            tags = self.tagset.numbers(sentence)
+            is_known = tags != IGNORE  # (words, columns)
+            for each, numbers, known in zip(probabilities, tags.T, is_known.T, strict=True):
                 nats -= float(np.log(np.maximum(each[known, numbers[known]], 1e-30)).sum())
-                count += len(known)
-                correct[name] += int((each.argmax(1) == numbers)[known].sum())
-                asked[name] += len(known)
-        accuracies = {_title(name): 100 * correct[name] / max(asked[name], 1) for name in self.tagset.purpose}
+            count += int(is_known.sum())
+            is_right = self.tagset.choose(probabilities) == tags[:, : self.tagset.shown]
+            for name, right, known in zip(self.tagset.purpose, is_right.T, is_known.T, strict=False):
+                correct[name] += int(right[known].sum())
+                asked[name] += int(known.sum())
+        accuracies = {_title(name): 100 * correct[name] / asked[name] for name in self.tagset.purpose if asked[name]}
         return nats / max(count, 1), accuracies
 
     def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
@@ -231,12 +235,15 @@ class Task(base.Task):
         figures: dict[str, float] = {}
         for name in self.tagset.purpose:
             ours = measure(name, self.held_out, [each[name] for each in given], self.seen)
+            if not ours.confusion.all.words:
+                continue
             others = measure_baselines(name, self.train, self.held_out, self.seen)
-            figures[_title(name)] = 100 * (ours.confusion.all.accuracy or 0.0)
+            figures[_title(name)] = 100 * ours.confusion.accuracy
             for baseline, measured in others.items():
-                figures[f"{name.upper()} by {baseline}"] = 100 * (measured.confusion.all.accuracy or 0.0)
+                figures[f"{name.upper()} by {baseline}"] = 100 * measured.confusion.accuracy
         return {
             **figures_of(loss, None),
+            "per": "tag",
             "impossible_tokens": 0,
             "tokens": sum(len(sentence.words) for sentence in self.held_out),
             "documents": len(self.held_out),

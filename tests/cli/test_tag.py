@@ -135,6 +135,7 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
         (("tag", "runs/t", "dev.conllu", "--format", "xml"), "--format must be one of conllu, words, got 'xml'"),
         (("evaluate", "runs/t", "bad.conllu"), "'bad.conllu' line 2 has the id 3"),
         (("evaluate", "runs/t", "other.conllu"), "'other.conllu' line 1 has the upos 'N', and like all the others"),
+        (("evaluate", "runs/t", "open.conllu"), "no word has a tag in column upos, so it was not measured and no word"),
         (("evaluate", "runs/t", "--against", "runs/t"), "--against: for language models alone"),
         (("explain", "runs/t", "cows eat", "--html", "a.html"), "there is no page for tags; leave --html out"),
         (("sample", "runs/t"), "'runs/t' is a run of the task tagging"),
@@ -146,6 +147,7 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
 def test_mistakes_are_told_in_one_sentence(chainrule, run, arguments, message):
     Path("empty.txt").write_text("\n")
     Path("bad.conllu").write_text(f"{row(1, 'a', 'X', 'Y')}\n{row(3, 'b', 'X', 'Y')}\n")
+    Path("open.conllu").write_text(f"{row(1, 'a', '_', '_')}\n")
     Path("other.conllu").write_text(f"{row(1, 'a', 'N', 'Y')}\n")
     code, _, err = chainrule(*arguments)
     assert (code, err.count("\n")) == (2, 1)

@@ -46,6 +46,34 @@ def test_the_best_few_with_scores_and_alignments(said, toy):
     assert sorted(pair.split("-")[1] for pair in rows[0][3].split()) == ["0", "1"]
 
 
+def test_words_are_counted_however_many_spaces_there_are(said, toy):
+    code, out, _ = said("rot blau\n\u00a0rot \t blau  \n", "translate", toy, "--alignments")
+    once, again = out.splitlines()
+    assert (code, once) == (0, again)
+    assert {int(pair.split("-")[0]) for pair in once.split("\t")[1].split()} <= {0, 1}
+
+
+def test_a_line_that_is_too_long_is_cut_if_asked_for_and_aligned(said, toy):
+    code, _, err = said("rot\n" + "neu " * 300, "translate", toy)
+    assert code == 2 and "line 2 has 300 tokens but this model reads 255; shorten it or pass --truncate" in err
+    code, out, _ = said("neu " * 300, "translate", toy, "--truncate", "--alignments", "--max-tokens", "3")
+    assert code == 0 and out.count("\n") == 1
+    code, _, err = said("", "explain", toy, "neu " * 300)
+    assert code == 2 and "the text has 300 tokens but this model reads 255; shorten it" in err
+
+
+def test_nothing_is_not_measured(chainrule, toy, tmp_path):
+    pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
+    (tmp_path / "empty").write_text("")
+    code, _, err = chainrule("translate", toy, "empty", "--reference", "empty")
+    assert code == 2 and "there is no translation to measure" in err
+
+
+def test_lines_in_other_encodings_are_read(chainrule, toy, tmp_path):
+    (tmp_path / "latin").write_bytes("rot ü\n".encode("latin-1"))
+    assert chainrule("translate", toy, "latin", "--encoding", "latin-1")[0] == 0
+
+
 def test_more_texts_than_the_beam_is_wide_are_refused(chainrule, toy):
     code, _, err = chainrule("translate", toy, "--n-best", "4", "--beam", "3")
     assert code == 2

@@ -28,7 +28,7 @@ DECODERS = [(cell, join) for cell in CELLS for join in ("thought", "additive", "
 ENCODERS = [(cell, "both") for cell in CELLS] + [("transformer", "both")]
 TURNED = [(cell, direction) for cell in CELLS for direction in DIRECTIONS if direction != "both"]
 CASES = [(*encoder, *decoder) for encoder in ENCODERS for decoder in DECODERS]
-CASES += [(*encoder, "gru", "thought") for encoder in TURNED]
+CASES += [(*encoder, "gru", join) for encoder in TURNED for join in ("thought", "additive")]
 ORIGINAL = {  # Vaswani's Transformer, as Marian has it
     "norm": "layer", "norm_placement": "post", "qk_norm": False, "bias": True, "positions": "sinusoidal",
     "embedding_scale": "root", "activation": "silu", "begin": 5,

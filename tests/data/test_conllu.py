@@ -123,3 +123,21 @@ def test_a_real_treebank_comes_out_as_it_went_in():
     sentences = conllu.read([path])
     assert (len(sentences), sum(len(each.words) for each in sentences)) == (2001, 25147)
     assert conllu.write(sentences).encode() == path.read_bytes()
+
+
+def test_files_that_end_within_a_line_are_not_glued_together(tmp_path: Path):
+    for name in "ab":
+        (tmp_path / f"{name}.conllu").write_text(GO.rstrip("\n"))
+    text = conllu.write(conllu.read([tmp_path / "a.conllu", tmp_path / "b.conllu"]))
+    assert text == GO + "\n" + GO.rstrip("\n")
+    assert [sentence.words for sentence in parse(text)] == [("Go",), ("Go",)]
+
+
+def test_an_id_of_many_digits_is_no_id():
+    with pytest.raises(UserError, match="line 1 begins with '9999.*', which is no id"):
+        parse(row("9" * 5000, "Go"))
+
+
+def test_other_encodings_are_read(tmp_path: Path):
+    (tmp_path / "a.conllu").write_bytes(row("1", "grün").encode("latin-1"))
+    assert conllu.read([tmp_path / "a.conllu"], "latin-1")[0].words == ("grün",)

@@ -32,6 +32,11 @@ def test_baselines_are_measured_on_the_same_words():
     assert 0.8 < found[MAJORITY].confusion.all.accuracy < 1.0
 
 
+def test_a_hidden_markov_model_of_too_many_tags_is_left_out(monkeypatch):
+    monkeypatch.setattr("chainrule.tagging.measure.MOST_TAGS", 1)
+    assert list(measure_baselines("upos", SENTENCES, SENTENCES, set())) == [MAJORITY]
+
+
 def test_tags_that_training_never_had_are_told_with_their_line():
     assert check_tags(SENTENCES, "upos", ["X", "Y"]) == []
     (note,) = check_tags(SENTENCES, "upos", ["X"])

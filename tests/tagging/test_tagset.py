@@ -1,5 +1,8 @@
 """Which tags there are, and sentences as numbers of them."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from chainrule.data import conllu
@@ -18,7 +21,7 @@ def sentences() -> list[conllu.Sentence]:
 
 def test_tags_are_sorted_and_columns_without_any_left_out(sentences):
     found = TagSet.find(sentences, ["upos", "feats"], ["xpos", "upos"])
-    assert found == TagSet(("upos", "xpos"), (("W", "X"), ("y", "z")), shown=1)
+    assert found == TagSet(("upos", "xpos"), (("W", "X"), ("y", "z")), shown=1, together=((0,), (1,)))
     assert (found.sizes, found.purpose) == ((2, 2), ("upos",))
 
 
@@ -26,6 +29,15 @@ def test_words_without_a_tag_are_ignored(sentences):
     tagset = TagSet.find(sentences, ["upos", "xpos"], [])
     assert tagset.numbers(sentences[0]).tolist() == [[1, 1], [0, IGNORE]]
     assert tagset.numbers(sentences[1]).tolist() == [[IGNORE, 0]]
+
+
+def test_tags_are_chosen_that_some_word_has_had_together():
+    text = "\n".join([row(1, "a", "N", "nn"), row(2, "b", "V", "vb"), row(3, "c", "V", "_"), ""])
+    tagset = TagSet.find(list(conllu.parse(text, "a")), ["upos", "xpos"], [])
+    assert tagset.together == ((0, 0), (1, 1))
+    upos, xpos = np.array([[0.6, 0.4], [0.9, 0.1]]), np.array([[0.1, 0.9], [0.2, 0.8]])
+    assert tagset.choose([upos, xpos]).tolist() == [[1, 1], [0, 0]]  # .4 × .9 > .6 × .1, and .9 × .2 > .1 × .8
+    assert replace(tagset, together=()).choose([upos, xpos]).tolist() == [[0, 1], [0, 1]]
 
 
 def test_text_without_tags_is_refused(sentences):

@@ -136,3 +136,16 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 def test_other_tokenizers_are_refused(texts, tmp_path: Path):
     with pytest.raises(UserError, match="so it takes no --tokenizer bpe"):
         make(tmp_path / "run", Material(texts[:1], tokenization=Tokenization("bpe")))
+
+
+def test_a_word_of_spaces_alone_is_a_word(tmp_path: Path):
+    text = "".join(row(1, word, "X", "Y") + "\n\n" for word in ["\u00a0", "a", "b", "a", "c", "b"])
+    (tmp_path / "a.conllu").write_text(text)
+    task = make(tmp_path / "run", Material((str(tmp_path / "a.conllu"),), splitting=Splitting(0.5, "tail")))
+    assert (len(task.train), len(task.held_out)) == (3, 3)
+    assert task.vocabulary.ids(["\u00a0"]).tolist() == [task.tokenizer.unknown]
+
+
+def test_a_column_is_learned_once(texts, tmp_path: Path):
+    task = make(tmp_path / "run", Material(texts[:1], texts[1:]), Settings(columns="upos, upos"))
+    assert task.tagset.columns == ("upos",)

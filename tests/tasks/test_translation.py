@@ -16,6 +16,7 @@ from chainrule.models.base import Batch, cross_entropy
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import load_pairs_run
 from chainrule.tasks._batches import window_of
+from chainrule.text.choice import Tokenization
 from chainrule.training.recipe import Recipe
 from chainrule.training.train import train
 from tests.shared_data import FOLDER, requires
@@ -155,6 +156,32 @@ def test_summaries_are_learned_by_the_same_model(tmp_path):
     train(asked)
     assert Run(path, task="summarisation").config["data"]["most_tokens"] == 1000
     assert load_pairs_run(path).task.texts["target"]
+
+
+def test_long_articles_are_read_whole(tmp_path):
+    """Up to most_tokens, which a model is made to read; longer ones are left out of both parts, and counted."""
+    lengths = [3, 300, 600, 1200]
+    rows = [
+        json.dumps({"source": "rot " * lengths[i % 4], "target": f"{each} neu"}) for i, each in enumerate("abcdefgh")
+    ]
+    for name in ("train.jsonl", "dev.jsonl"):
+        (tmp_path / name).write_text("\n".join(rows))
+    asked = request(tmp_path / "train.jsonl", tmp_path / "run", "summarisation", steps=1)
+    trained = train(replace(asked, validation=(str(tmp_path / "dev.jsonl"),)))
+    loaded = load_pairs_run(tmp_path / "run")
+    assert loaded.task.longest(loaded.model) == 1000
+    assert len(loaded.task.texts["source"]) == 6
+    left_out = [note for note in trained.config["notes"] if "more than 1000 tokens left out" in note]
+    assert [note.split(" pairs")[0] for note in left_out] == ["2 train", "2 validation"]
+    assert loaded.task.write(loaded.model, ["rot " * 900], Beam(width=1, max_tokens=2))[0].texts
+
+
+def test_bits_per_byte_are_said_only_where_all_text_can_be_written(run, tmp_path):
+    closed = replace(request(write_pairs(tmp_path / "pairs.tsv", 60), tmp_path / "closed", steps=1))
+    train(replace(closed, tokenization=Tokenization("words", closed_vocabulary=True)))
+    ends = [(path / "metrics.jsonl").read_text().splitlines()[-1] for path in (run, closed.path)]
+    found = [json.loads(end)["validation"]["bits_per_byte"] for end in ends]
+    assert found[0] > 0 and found[1] is None
 
 
 def test_teacher_forcing_feeds_guesses_in_place_of_words(run):
