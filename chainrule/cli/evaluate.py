@@ -29,7 +29,7 @@ def command(
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a run on a text: perplexity, bits per byte, the hardest passages; a tagger on CoNLL-U: accuracies."""
+    """Measure a run on a text: perplexity, bits per byte, the hardest passages; tags of CoNLL-U; pairs of texts."""
     from chainrule.cli.output import print_json
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.errors import UserError
@@ -43,7 +43,7 @@ def command(
     loaded = Run(run, task=None)
     if loaded.task != LANGUAGE:
         asked = {"--against": against, "--documents": documents, "--unit": unit, "--quantize": quantize}
-        _evaluate_task(loaded, inputs, [flag for flag, value in asked.items() if value], as_json)
+        _evaluate_task(loaded, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
         return
     if quantize:
         options.quantize(loaded, quantize)
@@ -64,7 +64,7 @@ def command(
         _report(result, corpus.notes)
 
 
-def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], as_json: bool) -> None:
+def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
     """A run of another task than text is measured by the command that it is for."""
     import importlib
 
@@ -73,13 +73,11 @@ def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], as_json
 
     name = lookup.find("chainrule.tasks", run.task, "task").COMMAND
     module = importlib.import_module(f"chainrule.cli.{name}")
-    if not hasattr(module, "evaluate"):
-        raise UserError(f"'{run.path}' is a run of the task {run.task}; chainrule show {run.path} says what it is for")
     if flags:
         raise UserError(
             f"{', '.join(flags)}: for language models alone, and '{run.path}' is for {run.task}; leave it out"
         )
-    module.evaluate(run, inputs, as_json)
+    module.evaluate(run, inputs, encoding, as_json)
 
 
 def _kept_aside(run: Any) -> Any:

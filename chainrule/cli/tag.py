@@ -90,7 +90,7 @@ def _describe(tagger: Any, sentences: list[Any]) -> list[dict[str, Any]]:
     return described
 
 
-def evaluate(run: Any, inputs: list[str] | None, as_json: bool) -> None:
+def evaluate(run: Any, inputs: list[str] | None, encoding: str, as_json: bool) -> None:
     """What `chainrule evaluate` says of a tagger: accuracies, beside what any tagger should beat."""
     from chainrule.cli.output import print_json, print_notes
     from chainrule.data import conllu
@@ -99,7 +99,7 @@ def evaluate(run: Any, inputs: list[str] | None, as_json: bool) -> None:
     from chainrule.tasks.tagging import Task
 
     task = Task(run.path)
-    sentences = conllu.read(inputs) if inputs else task.held_out
+    sentences = conllu.read(inputs, encoding) if inputs else task.held_out
     if not sentences:
         raise UserError(
             f"'{run.path}' has no sentence kept aside; name a file: chainrule evaluate {run.path} DEV.conllu"

@@ -80,6 +80,25 @@ def command(
         _say(measured)
 
 
+def evaluate(run: Any, inputs: list[str] | None, encoding: str, as_json: bool) -> None:
+    """What `chainrule evaluate` says of such a run: loss, and how near its translations come to the right ones."""
+    from chainrule.cli.output import print_json, print_notes
+    from chainrule.cli.train import describe_validation
+    from chainrule.errors import UserError
+    from chainrule.runs.pairs import load_pairs_run
+
+    task = load_pairs_run(run.path).task
+    pairs, notes = task.read(inputs, encoding) if inputs else (task.held_out, [])
+    if not len(pairs):
+        raise UserError(f"'{run.path}' has no pair kept aside; name some: chainrule evaluate {run.path} PAIRS.tsv")
+    measured = task.evaluate_on(run.model, pairs)
+    if as_json:
+        print_json({"run": str(run.path), "inputs": inputs or ["validation"], **measured, "notes": notes})
+        return
+    print(describe_validation(measured))
+    print_notes(notes)
+
+
 def _write(loaded: Any, lines: list[str], search: Any) -> Any:
     from chainrule.progress import progress
 

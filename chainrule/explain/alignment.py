@@ -18,6 +18,7 @@ from chainrule.tasks._pairs import PairTask
 
 FEWEST_STEPS, MOST_STEPS = 8, 256  # on the line from no source to the source
 EXACT = 0.05  # nats by which a row may miss what it should add up to, before there are more steps
+LOGITS_AT_ONCE = 1 << 24
 WIDTH = 5
 
 
@@ -113,11 +114,15 @@ class _Line:
     def integrate(self, steps: int) -> torch.Tensor:
         """The slopes along the line, added up: (target, places). Points are dense at its beginning, at share = s²,
         where little of the source decides much."""
-        s = (torch.arange(steps) + 0.5) / steps
+        logits = len(self.wanted) * self.model.vocabulary_size
+        parts = ((torch.arange(steps) + 0.5) / steps).split(max(LOGITS_AT_ONCE // logits, 1))
+        return torch.stack([self._add_up(s, 1 / steps) for s in parts]).sum(0)
+
+    def _add_up(self, s: torch.Tensor, step: float) -> torch.Tensor:
         chances, hidden, points = self.chances(s * s)
         # Each chance hangs on the hidden vector of its own place alone, so all of these slopes are found at once.
         in_hidden = torch.autograd.grad(chances.sum(), hidden, retain_graph=True)[0]
-        weights = (2 * s / steps)[:, None, None]  # d(s²)
+        weights = (2 * s * step)[:, None, None]  # d(s²)
         rows = []
         for place in range(len(self.wanted)):
             slopes = torch.autograd.grad(hidden[:, place], points, in_hidden[:, place], retain_graph=True)[0]

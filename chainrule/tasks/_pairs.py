@@ -62,6 +62,29 @@ class Written:
     steps: list[Step]
 
 
+@dataclass(frozen=True)
+class Measured:
+    """Pairs to measure a model on: their texts, and the ids of these without eos."""
+
+    sources: list[str]
+    targets: list[str]
+    source_ids: list[np.ndarray]
+    target_ids: list[np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def tokens(self) -> int:
+        """Of the targets, each with its eos."""
+        return sum(len(each) + 1 for each in self.target_ids)
+
+    @property
+    def bytes(self) -> int:
+        """Of the targets, each with its line end."""
+        return sum(len(text.encode()) + 1 for text in self.targets)
+
+
 def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     """Read, split, make vocabularies, write ids."""
     train, held_out, notes = _read(material, settings)
@@ -199,14 +222,18 @@ class PairTask(Task):
         self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
 
     @cached_property
-    def _held_out(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        return _load(self.folder / FOLDER / "validation.safetensors")
+    def held_out(self) -> Measured:
+        """The validation part; imported models have none."""
+        if not (self.folder / FOLDER / TEXTS).is_file():
+            return Measured([], [], [], [])
+        texts = json.loads((self.folder / FOLDER / TEXTS).read_text(encoding="utf-8"))
+        return Measured(texts["source"], texts["target"], *_load(self.folder / FOLDER / "validation.safetensors"))
 
-    @cached_property
-    def texts(self) -> dict[str, list[str]]:
-        """Of the validation part: source and target."""
-        texts: dict[str, list[str]] = json.loads((self.folder / FOLDER / TEXTS).read_text(encoding="utf-8"))
-        return texts
+    def read(self, inputs: Sequence[str], encoding: str = "auto") -> tuple[Measured, list[str]]:
+        """Any other pairs, as those that were learned from, and notes on them."""
+        pairs = _normal(read_pairs(inputs, Fields(self.settings.source, self.settings.target), encoding), self.settings)
+        ids = _encode(self.source_tokenizer, pairs.sources), _encode(self.tokenizer, pairs.targets)
+        return Measured(pairs.sources, pairs.targets, *ids), pairs.notes
 
     @property
     def _is_shared(self) -> bool:
@@ -226,72 +253,61 @@ class PairTask(Task):
         return PairBatches(sources, targets, self._ends, recipe.batch_size * recipe.window, recipe.seed)
 
     def validation(self, recipe: Any) -> Validate | None:
-        return self._validate if len(self._held_out[0]) else None
+        return self._validate if len(self.held_out) else None
 
     def _validate(self, model: Any) -> Validation:
-        figures = figures_of(self._loss(model), self._bytes_per_token)
-        quality = self.measure(model, self.settings.validated, Beam(width=1))
+        figures = self._figures(model, self.held_out)
+        some = self.settings.validated
+        quality = self.measure(model, self.held_out.sources[:some], self.held_out.targets[:some], Beam(width=1))
         rank = figures["loss"] if quality is None else -next(iter(quality.values()))
         assert rank is not None
         return Validation({**figures, **(quality or {})}, rank)
 
-    @property
-    def _bytes_per_token(self) -> float | None:
-        return self._bytes / max(self._tokens, 1) if self.tokenizer.is_lossless else None
-
-    @property
-    def _tokens(self) -> int:
-        """Of the validation targets, each with its eos."""
-        return sum(len(each) + 1 for each in self._held_out[1])
-
-    @property
-    def _bytes(self) -> int:
-        """Of the validation targets, each with its line end."""
-        return sum(len(text.encode()) + 1 for text in self.texts["target"])
-
-    def _loss(self, model: Any) -> float:
-        """In nats per token of the validation targets, eos included."""
+    def _figures(self, model: Any, part: Measured) -> dict[str, float | None]:
+        """Loss in nats per token of the targets, eos included, and what follows from it."""
         import torch
 
         was_training = model.training
         model.eval()
         total, count = 0.0, 0
+        longest = self.longest(model)
         with torch.no_grad():
-            sizes = [max(len(s), len(t)) + 1 for s, t in zip(*self._held_out, strict=True)]
+            sizes = [max(map(len, both)) + 1 for both in zip(part.source_ids, part.target_ids, strict=True)]
             for rows in group_by_size(sizes, LOSS_TOKENS):
-                sources, targets = ([side[i] for i in rows] for side in self._held_out)
-                window = window_of(sources, targets, self._ends)
+                sources = [part.source_ids[i][:longest] for i in rows]
+                window = window_of(sources, [part.target_ids[i] for i in rows], self._ends)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
-        return total / max(count, 1)
+        return figures_of(total / max(count, 1), part.bytes / part.tokens if self.tokenizer.is_lossless else None)
 
-    def measure(self, model: Any, most: int | None, beam: Beam) -> dict[str, float] | None:
-        """What the task ranks by, first, and further figures, of the first so many validation pairs."""
+    def measure(self, model: Any, sources: list[str], targets: list[str], beam: Beam) -> dict[str, float] | None:
+        """How near what it writes comes to these targets; first what the task ranks by."""
         raise NotImplementedError
 
     def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
-        if not len(self._held_out[0]):
-            return None
+        return self.evaluate_on(model, self.held_out) if len(self.held_out) else None
+
+    def evaluate_on(self, model: Any, part: Measured) -> dict[str, Any]:
         return {
-            **figures_of(self._loss(model), self._bytes_per_token),
+            **self._figures(model, part),
             "impossible_tokens": 0,
-            "tokens": self._tokens,
-            "documents": len(self._held_out[0]),
-            "bytes": self._bytes,
-            "figures": self.measure(model, None, Beam(width=5)) or {},
+            "tokens": part.tokens,
+            "documents": len(part),
+            "bytes": part.bytes,
+            "figures": self.measure(model, part.sources, part.targets, Beam(width=5)) or {},
         }
 
     def describe(self, window: Window) -> str:
         return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][1:13])!r}"
 
     def sampler(self, model: Any) -> Callable[[], str] | None:
-        sources = self.texts["source"][:SHOWN]
+        sources = self.held_out.sources[:SHOWN]
         if not sources:
             return None
 
         def write() -> str:
-            written = self.write(model, sources, Beam(width=1))
+            written = self.write(model, sources, Beam(width=1), truncate=True)
             return "\n".join(f"{source} → {each.texts[0]}" for source, each in zip(sources, written, strict=True))
 
         return write

@@ -13,10 +13,9 @@ COMMAND = "translate"
 
 
 class Task(PairTask):
-    def measure(self, model: Any, most: int | None, beam: Beam) -> dict[str, float] | None:
+    def measure(self, model: Any, sources: list[str], targets: list[str], beam: Beam) -> dict[str, float] | None:
         if not bleu.is_measurable():
             return None
-        sources, references = (self.texts[side][:most] for side in ("source", "target"))
         written = [each.texts[0] for each in self.write(model, sources, beam, truncate=True)]
-        found = bleu.measure(written, references, self.settings.lowercase)
+        found = bleu.measure(written, targets, self.settings.lowercase)
         return {"BLEU": found.bleu, "chrF": found.chrf}

@@ -62,6 +62,20 @@ def test_a_line_that_is_too_long_is_cut_if_asked_for_and_aligned(said, toy):
     assert code == 2 and "the text has 300 tokens but this model reads 255; shorten it" in err
 
 
+def test_pairs_are_measured_as_at_the_end_of_training(chainrule, toy, tmp_path):
+    code, out, _ = chainrule("evaluate", toy, "--json")
+    found = json.loads(out)
+    trained = json.loads((toy / "metrics.jsonl").read_text().splitlines()[-1])["validation"]
+    assert code == 0
+    assert found["loss"] == pytest.approx(trained["loss"], rel=1e-5) and found["figures"] == trained["figures"]
+    lines = sentences(12, seed=4)
+    (tmp_path / "new.tsv").write_text("".join(f"{each}\t{translate(each)}\n" for each in lines))
+    code, out, _ = chainrule("evaluate", toy, "new.tsv")
+    assert code == 0 and "BLEU" in out and "on 12 documents" in out
+    code, _, err = chainrule("evaluate", toy, "new.tsv", "--against", toy)
+    assert code == 2 and "--against: for language models alone" in err
+
+
 def test_nothing_is_not_measured(chainrule, toy, tmp_path):
     pytest.importorskip("sacrebleu", reason="sacrebleu is not installed")
     (tmp_path / "empty").write_text("")
@@ -114,7 +128,6 @@ def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path
     ("arguments", "sentence"),
     [
         (("sample",), "is a run of the task translation"),
-        (("evaluate",), "is a run of the task translation"),
         (("export", "--to", "huggingface"), "is a run of the task translation"),
     ],
 )

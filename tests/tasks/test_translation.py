@@ -71,10 +71,10 @@ def test_a_source_by_itself_has_the_ids_that_it_has_among_others(run):
 def test_the_figures_of_a_run_can_be_found_again(run):
     loaded = load_pairs_run(run)
     measured = loaded.run.metrics[-1]["validation"]
-    texts = loaded.task.texts
-    assert measured["documents"] == len(texts["source"])
+    kept = loaded.task.held_out
+    assert measured["documents"] == len(kept)
     total = count = 0
-    for source, target in zip(texts["source"], texts["target"], strict=True):
+    for source, target in zip(kept.sources, kept.targets, strict=True):
         eos = loaded.task.tokenizer.eos
         window = window_of([loaded.task.encode_source(source)], [loaded.task.encode_target(target)], (eos, eos))
         logits, _ = loaded.model.step(window.inputs, loaded.model.start(1, window.condition))
@@ -90,7 +90,7 @@ def test_training_and_validation_share_no_source(run):
     from chainrule.tasks._pairs import _load
 
     learned = {tuple(each) for each in _load(run / "tokens" / "train.safetensors")[0]}
-    held_out = [tuple(loaded.task.encode_source(text)) for text in loaded.task.texts["source"]]
+    held_out = [tuple(loaded.task.encode_source(text)) for text in loaded.task.held_out.sources]
     assert held_out and not learned & set(held_out)
 
 
@@ -155,7 +155,7 @@ def test_summaries_are_learned_by_the_same_model(tmp_path):
     asked = request(tmp_path / "news.jsonl", path, "summarisation", steps=2, source="article", target="summary")
     train(asked)
     assert Run(path, task="summarisation").config["data"]["most_tokens"] == 1000
-    assert load_pairs_run(path).task.texts["target"]
+    assert load_pairs_run(path).task.held_out.targets
 
 
 def test_long_articles_are_read_whole(tmp_path):
@@ -170,7 +170,7 @@ def test_long_articles_are_read_whole(tmp_path):
     trained = train(replace(asked, validation=(str(tmp_path / "dev.jsonl"),)))
     loaded = load_pairs_run(tmp_path / "run")
     assert loaded.task.longest(loaded.model) == 1000
-    assert len(loaded.task.texts["source"]) == 6
+    assert len(loaded.task.held_out) == 6
     left_out = [note for note in trained.config["notes"] if "more than 1000 tokens left out" in note]
     assert [note.split(" pairs")[0] for note in left_out] == ["2 train", "2 validation"]
     assert loaded.task.write(loaded.model, ["rot " * 900], Beam(width=1, max_tokens=2))[0].texts
