@@ -1,8 +1,10 @@
 """A tagger: every word is read with those around it, in both directions, and gets a tag.
 
-    x_i = [φ(w_i); Σ_parts ψ(part of w_i)],   h_i = [ahead(x_1 … x_i); back(x_n … x_i)],   p(t_i) = softmax(W h_i + b)
+    x_i = [φ(w_i); Σ ψ(part of w_i); Σ χ(case of w_i)]
+    h_i = [ahead(x_1 … x_i); back(x_n … x_i)],   p(t_i) = softmax(W h_i + b)
 
-φ is a vector per word, ψ one per beginning, ending, inner part and shape, so that words never seen have vectors too.
+φ is a vector per word, ψ one per beginning, ending and inner part, and χ one per shape, there and at the beginning of a
+sentence, so that words never seen have vectors too.
 Several columns of tags, such as UPOS and XPOS, are learned together: a W and b each, all else in common. There may be
 several such taggers in one: each learns by itself, and what they say is averaged.
 """
@@ -27,6 +29,7 @@ from chainrule.models.base import IGNORE, Batch, Loss, State
 
 TASK = "tagging"
 TRANSFORMER = "transformer"
+CASE_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,11 @@ class Config:
     word_width: int = 96
     spelling_width: int = 128
     spelling_rows: int = 32768  # of the table of parts of words
+    case_width: int = 48
     directions: int = 2  # of a recurrent encoder; 1: from left to right alone
     input_dropout: float = 0.4
-    spelling_dropout: float = 0.3  # of whole parts of words, but for the shape: nothing else tells of capitals
+    spelling_dropout: float = 0.3  # of whole parts of words
+    case_dropout: float = 0.3
     dropout: float = 0.5
     columns: tuple[int, ...] = ()  # how many tags there are in each; the data decide
 
@@ -49,15 +54,19 @@ class Config:
         require_choice("encoder", self.encoder, (*CELLS, TRANSFORMER))
         require_whole("directions", self.directions, 1, 2)
         require_whole("spelling_rows", self.spelling_rows, 2)
-        require_sizes(self, "members", "num_layers", "width", "num_heads", "word_width", "spelling_width")
-        require_fractions(self, "input_dropout", "spelling_dropout", "dropout")
+        require_sizes(self, "members", "num_layers", "width", "num_heads", "word_width", "spelling_width", "case_width")
+        require_fractions(self, "input_dropout", "spelling_dropout", "case_dropout", "dropout")
         if self.encoder == TRANSFORMER and self.width % (2 * self.num_heads):
             raise UserError(f"width must be a multiple of twice num_heads, got {self.width} and {self.num_heads}")
 
+    @property
+    def input_width(self) -> int:
+        return self.word_width + self.spelling_width + self.case_width
+
 
 SIZES = {
-    "tiny": Config(width=8, word_width=8, spelling_width=8, spelling_rows=256),
-    "small": Config(width=128, word_width=64, spelling_width=64, spelling_rows=16384),
+    "tiny": Config(width=8, word_width=8, spelling_width=8, spelling_rows=256, case_width=4),
+    "small": Config(width=128, word_width=64, spelling_width=64, spelling_rows=16384, case_width=32),
     "medium": Config(),
 }
 DEFAULT_SIZE = "medium"
@@ -65,24 +74,32 @@ DEFAULT_TOKENIZER = "words"
 
 
 class Vectors(nn.Module):
-    """[φ(word); Σ ψ(part)]."""
+    """[φ(word); Σ ψ(part); Σ χ(case)]. Parts and cases begin as nothing, so that one never seen says nothing."""
 
     def __init__(self, config: Config, vocabulary_size: int):
         super().__init__()
         self.words = nn.Embedding(vocabulary_size, config.word_width)
         self.parts = nn.Embedding(config.spelling_rows, config.spelling_width, padding_idx=0)
-        self.dropout = config.spelling_dropout
-        for table in (self.words, self.parts):
-            nn.init.normal_(table.weight, std=0.1)
-        nn.init.zeros_(self.parts.weight[0].detach())
+        self.cases = nn.Embedding(CASE_ROWS, config.case_width, padding_idx=0)
+        self.config = config
+        nn.init.normal_(self.words.weight, std=0.1)
+        nn.init.zeros_(self.parts.weight)
+        nn.init.zeros_(self.cases.weight)
 
-    def forward(self, words: Tensor, parts: Tensor) -> Tensor:
-        """words (batch, time), hashes of parts (batch, time, parts), shape first, 0 for none -> (batch, time, width)"""
-        rows = torch.where(parts > 0, 1 + parts % (len(self.parts.weight) - 1), 0).flatten(0, 1)
-        kept = F.dropout(self.parts.weight.new_ones(rows.shape), self.dropout, self.training)
-        kept[:, 0] = 1
-        spelled = F.embedding_bag(rows, self.parts.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
-        return torch.cat([self.words(words), spelled.unflatten(0, words.shape)], 2)
+    def forward(self, words: Tensor, parts: Tensor, cases: Tensor) -> Tensor:
+        """words (batch, time), hashes (batch, time, several) of each, 0 for none -> (batch, time, width)"""
+        config = self.config
+        word = torch.cat([self.words(words), _sum(self.parts, parts, config.spelling_dropout * self.training)], 2)
+        word = F.dropout(word, config.input_dropout, self.training)
+        return torch.cat([word, F.dropout(_sum(self.cases, cases), config.case_dropout, self.training)], 2)
+
+
+def _sum(table: nn.Embedding, hashes: Tensor, dropout: float = 0.0) -> Tensor:
+    """(batch, time, hashes) -> (batch, time, width): the sum of their rows, some of which are dropped."""
+    rows = torch.where(hashes > 0, 1 + hashes % (len(table.weight) - 1), 0).flatten(0, 1)
+    kept = F.dropout(torch.ones(rows.shape), dropout)
+    found = F.embedding_bag(rows, table.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
+    return found.unflatten(0, hashes.shape[:2])
 
 
 class RecurrentReader(nn.Module):
@@ -92,11 +109,10 @@ class RecurrentReader(nn.Module):
         super().__init__()
         self.recurrent = Recurrent(
             CELLS[config.encoder],
-            config.word_width + config.spelling_width,
+            config.input_width,
             config.width,
             config.num_layers,
             bidirectional=config.directions == 2,
-            input_dropout=config.input_dropout,
             dropout=config.dropout,
         )
 
@@ -110,13 +126,12 @@ class TransformerReader(nn.Module):
 
     def __init__(self, config: Config):
         super().__init__()
-        self.widen = nn.Linear(config.word_width + config.spelling_width, config.width)
-        self.dropout = nn.Dropout(config.input_dropout)
+        self.widen = nn.Linear(config.input_width, config.width)
         shape = Shape(config.width, config.num_heads, 4 * config.width, "gelu", config.dropout)
         self.blocks = TransformerEncoder(shape, config.num_layers)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
-        hidden: Tensor = self.blocks(self.widen(self.dropout(vectors)), lengths)[0]
+        hidden: Tensor = self.blocks(self.widen(vectors), lengths)[0]
         return hidden
 
 
@@ -135,12 +150,13 @@ class Member(nn.Module):
         self.heads = nn.ModuleList(nn.Linear(read, size) for size in config.columns)
 
     def forward(self, words: Tensor, condition: dict[str, Tensor]) -> list[Tensor]:
-        hidden = self.encoder(self.embedding(words, condition["parts"]), condition["lengths"])
+        vectors = self.embedding(words, condition["parts"], condition["cases"])
+        hidden = self.encoder(vectors, condition["lengths"])
         return [head(hidden) for head in self.heads]
 
 
 class Model(NeuralModel):
-    """Of words (batch, time) and their `parts` (batch, time, parts) in rows that end after `lengths` (batch) words."""
+    """Of words (batch, time), hashes of their `parts` and `cases` (batch, time, several), rows ending at `lengths`."""
 
     config: Config
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from chainrule.data.windows import Window
 from chainrule.models.base import IGNORE
+from chainrule.tagging.case import Sightings
 from chainrule.tagging.spelling import spell
 from chainrule.text.base import Tokenizer
 
@@ -36,9 +37,13 @@ def pad(rows: Sequence[np.ndarray], filling: int) -> np.ndarray:
 
 
 def collate(
-    sentences: Sequence[Sequence[str]], ids: Sequence[np.ndarray], tags: Sequence[np.ndarray], padding: int
+    sentences: Sequence[Sequence[str]],
+    ids: Sequence[np.ndarray],
+    tags: Sequence[np.ndarray],
+    padding: int,
+    sightings: Sightings,
 ) -> Window:
-    """inputs (batch, time), targets (batch, time, columns)"""
+    """To learn from: inputs (batch, time), targets (batch, time, columns)"""
     lengths = np.array([len(words) for words in sentences], np.int64)
-    parts = spell(sentences, int(lengths.max()))
-    return Window(pad(ids, padding), pad(tags, IGNORE), condition={"parts": parts, "lengths": lengths})
+    spelled = spell(sentences, int(lengths.max()), sightings, is_learned=True)
+    return Window(pad(ids, padding), pad(tags, IGNORE), condition={**spelled, "lengths": lengths})

@@ -22,10 +22,15 @@ KINDS = (("X", str.isupper), ("x", str.islower), ("d", str.isdigit))
 Rung = tuple[str, ...]
 
 
+def kinds(word: str) -> str:
+    """'Walking' -> 'Xxxxxxx', '1990s' -> 'ddddx': letters and digits by kind, signs as they are."""
+    return "".join(next((kind for kind, holds in KINDS if holds(character)), character) for character in word)
+
+
 def shape(word: str) -> str:
-    """'Walking' -> 'Xx', 'U.S.' -> 'X.X.', '1990s' -> 'dx': letters and digits by kind, runs of a kind written once."""
-    kinds = [next((kind for kind, holds in KINDS if holds(character)), character) for character in word]
-    return "".join(kind for at, kind in enumerate(kinds) if at == 0 or kind != kinds[at - 1])
+    """'Walking' -> 'Xx', 'U.S.' -> 'X.X.', '1990s' -> 'dx': kinds, runs of one written once."""
+    found = kinds(word)
+    return "".join(kind for at, kind in enumerate(found) if at == 0 or kind != found[at - 1])
 
 
 def guesses(word: str) -> list[Rung]:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from chainrule.data.buckets import group_by_size
+from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import Vocabulary, pad
 from chainrule.tagging.spelling import spell
 from chainrule.tagging.tagset import TagSet
@@ -15,8 +16,8 @@ WORDS_AT_ONCE = 4096
 
 
 class NeuralTagger:
-    def __init__(self, model: Any, vocabulary: Vocabulary, tagset: TagSet):
-        self.model, self.vocabulary, self.tagset = model, vocabulary, tagset
+    def __init__(self, model: Any, vocabulary: Vocabulary, tagset: TagSet, sightings: Sightings):
+        self.model, self.vocabulary, self.tagset, self.sightings = model, vocabulary, tagset, sightings
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, list[str]]]:
         """The most probable tags of every word, for each column that is shown; together they are some word's."""
@@ -36,16 +37,17 @@ class NeuralTagger:
 
     def _read(self, sentences: list[Sequence[str]]) -> list[list[np.ndarray]]:
         ids = [self.vocabulary.ids(words) for words in sentences]
-        columns = self.read_rows(ids, spell(sentences, max(map(len, sentences))))
+        columns = self.read_rows(ids, spell(sentences, max(map(len, sentences)), self.sightings))
         return [[column[row, : len(words)] for column in columns] for row, words in enumerate(sentences)]
 
     @torch.no_grad()
-    def read_rows(self, ids: Sequence[np.ndarray], parts: np.ndarray) -> list[np.ndarray]:
-        """Numbers of words, and the hashes of their parts (rows, time, parts) -> (rows, time, tags) for each column."""
+    def read_rows(self, ids: Sequence[np.ndarray], spelled: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """Numbers of words, and what `spell` tells of them -> (rows, time, tags) for each column."""
         was_training = self.model.training
         self.model.eval()
         lengths = torch.tensor([len(each) for each in ids])
         inputs = torch.from_numpy(pad(ids, self.vocabulary.padding))
-        logits = self.model.logits(inputs, {"parts": torch.from_numpy(parts), "lengths": lengths})
+        hashes = {name: torch.from_numpy(each) for name, each in spelled.items()}
+        logits = self.model.logits(inputs, {**hashes, "lengths": lengths})
         self.model.train(was_training)
         return [each.softmax(-1).numpy() for each in logits]

@@ -1,7 +1,7 @@
 """Why a word has its tag: what log p(tag) loses where something is not there.
 
 Each word of the sentence is taken away in turn (it becomes an unknown word without letters), and so is what a word has
-of its own: its vector, its beginnings, its endings, the letters within, its shape.
+of its own: its vector, its beginnings, its endings, the letters within, its case.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from chainrule.tagging.neural import NeuralTagger
 from chainrule.tagging.spelling import LONGEST, NONE, spell
 
 SHOWN_TAGS = 3
-OWN = ("the word", "its beginning", "its ending", "its shape", "its inside")
+OWN = ("the word", "its beginning", "its ending", "its case", "its inside")
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,30 @@ class Reason:
     own: dict[str, float]  # and without each thing that the word has of its own
 
 
+@dataclass(frozen=True)
+class Read:
+    """A sentence as a tagger reads it."""
+
+    ids: np.ndarray
+    parts: np.ndarray  # (words, parts)
+    cases: np.ndarray  # (words, cases)
+
+    def copy(self) -> "Read":
+        return Read(self.ids.copy(), self.parts.copy(), self.cases.copy())
+
+
 def explain(tagger: NeuralTagger, words: Sequence[str], column: str) -> list[Reason]:
     """A reason for every word. One sentence is read 6 times as often as it has words."""
     at = tagger.tagset.columns.index(column)
-    ids, parts = tagger.vocabulary.ids(words), spell([words], len(words))[0]
-    variants = [(ids, parts)]
-    variants += [_without_word(ids, parts, place, tagger.vocabulary.unknown) for place in range(len(words))]
+    whole = Read(
+        tagger.vocabulary.ids(words), *(each[0] for each in spell([words], len(words), tagger.sightings).values())
+    )
+    variants = [whole]
+    variants += [_without_word(whole, place, tagger.vocabulary.unknown) for place in range(len(words))]
     for place, word in enumerate(words):
-        variants += [_without_own(ids, parts, place, word, what, tagger.vocabulary.unknown) for what in OWN]
-    found = tagger.read_rows([each for each, _ in variants], np.stack([each for _, each in variants]))[at]
+        variants += [_without_own(whole, place, word, what, tagger.vocabulary.unknown) for what in OWN]
+    spelled = {name: np.stack([getattr(each, name) for each in variants]) for name in ("parts", "cases")}
+    found = tagger.read_rows([each.ids for each in variants], spelled)[at]
     logs = np.log(np.maximum(found, 1e-30))  # (variants, words, tags)
     reasons = []
     for place, word in enumerate(words):
@@ -45,27 +60,27 @@ def explain(tagger: NeuralTagger, words: Sequence[str], column: str) -> list[Rea
     return reasons
 
 
-def _without_word(ids: np.ndarray, parts: np.ndarray, place: int, unknown: int) -> tuple[np.ndarray, np.ndarray]:
-    ids, parts = ids.copy(), parts.copy()
-    ids[place], parts[place] = unknown, NONE
-    return ids, parts
+def _without_word(whole: Read, place: int, unknown: int) -> Read:
+    fewer = whole.copy()
+    fewer.ids[place], fewer.parts[place], fewer.cases[place] = unknown, NONE, NONE
+    return fewer
 
 
-def _without_own(
-    ids: np.ndarray, parts: np.ndarray, place: int, word: str, what: str, unknown: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _without_own(whole: Read, place: int, word: str, what: str, unknown: int) -> Read:
     """The parts of a word stand in the order of spelling.parts."""
-    ids, parts = ids.copy(), parts.copy()
+    fewer = whole.copy()
     ends = min(LONGEST, len(word.lower()))
-    whole = 1 + 2 * ends
+    itself = 2 * ends
     places = {
-        "the word": [whole],
-        "its beginning": range(1, 1 + ends),
-        "its ending": range(1 + ends, whole),
-        "its shape": [0],
-        "its inside": range(whole + 1, parts.shape[1]),
+        "the word": [itself],
+        "its beginning": range(ends),
+        "its ending": range(ends, itself),
+        "its case": [],
+        "its inside": range(itself + 1, fewer.parts.shape[1]),
     }
-    parts[place, list(places[what])] = NONE
+    fewer.parts[place, list(places[what])] = NONE
     if what == "the word":
-        ids[place] = unknown
-    return ids, parts
+        fewer.ids[place] = unknown
+    if what == "its case":
+        fewer.cases[place] = NONE
+    return fewer

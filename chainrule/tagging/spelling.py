@@ -1,42 +1,72 @@
-"""What the letters of a word tell: how it begins and ends, what is in it, and its shape, each as a hash.
+"""What the letters of a word tell: how it begins and ends, what is in it, and its case, each as a hash.
 
-'Walk' -> the hashes of the shape Xx, of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, of walk itself, and of
-<wa, wal, alk, lk>, <wal, walk, alk>
+'walk' -> the hashes of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, of walk itself, and of <wa, wal, alk, lk>, <wal,
+walk, alk>
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from zlib import crc32
 
 import numpy as np
 
-from chainrule.tagging.lexicon import shape
+from chainrule.tagging import case
 
 LONGEST = 5  # beginning or ending
 INNER = (3, 4)  # letters of what is in a word
-COUNT = 32  # parts of a word, at the most; its shape comes first and what is in it last
+PARTS = 31  # of a word, at the most; what is in it comes last
 NONE = 0  # where a word has fewer
 
 
 def parts(word: str) -> list[str]:
-    """['=Xx', 'w…', …, '…k', …, '<walk>', '<wa', …], shorter words having fewer of them."""
+    """['w…', …, '…k', …, '<walk>=', '<wa', …], shorter words having fewer of them; capitals are small letters."""
     lower = word.lower()
     whole = f"<{lower}>"
     lengths = range(1, min(LONGEST, len(lower)) + 1)
     inner = [whole[at : at + n] for n in INNER for at in range(len(whole) - n + 1)]
-    ends = [*[f"{lower[:n]}…" for n in lengths], *[f"…{lower[-n:]}" for n in lengths]]
-    return [f"={shape(word)}", *ends, f"{whole}=", *inner][:COUNT]
+    return [*[f"{lower[:n]}…" for n in lengths], *[f"…{lower[-n:]}" for n in lengths], f"{whole}=", *inner][:PARTS]
+
+
+def spell(
+    sentences: Sequence[Sequence[str]], time: int, sightings: case.Sightings, is_learned: bool = False
+) -> dict[str, np.ndarray]:
+    """Of all words, the hashes of their parts and cases: (sentences, time, several), NONE where there is none."""
+    sizes = {"parts": PARTS, "cases": case.COUNT}
+    found = {name: np.full((len(sentences), time, size), NONE, np.int64) for name, size in sizes.items()}
+    for at, words in enumerate(sentences):
+        found["parts"][at, : len(words)] = [hashes(word) for word in words]
+        found["cases"][at, : len(words)] = [list(map(_hash, each)) for each in case.cases(words, sightings, is_learned)]
+    return found
 
 
 @lru_cache(maxsize=1 << 17)
-def _hashes(word: str) -> tuple[int, ...]:
+def hashes(word: str) -> tuple[int, ...]:
+    """Of the PARTS of a word."""
     found = [1 + crc32(part.encode()) for part in parts(word)]
-    return (*found, *[NONE] * (COUNT - len(found)))
+    return (*found, *[NONE] * (PARTS - len(found)))
 
 
-def spell(sentences: Sequence[Sequence[str]], time: int) -> np.ndarray:
-    """(sentences, time, COUNT): the hash of every part, NONE where there is no word or no such part."""
-    found = np.full((len(sentences), time, COUNT), NONE, np.int64)
+@lru_cache(maxsize=1 << 14)
+def _hash(name: str) -> int:
+    return 1 + crc32(name.encode())
+
+
+def rarities(sentences: Iterable[Sequence[str]], rate: float) -> dict[str, np.ndarray]:
+    """Of every word, how often each of its parts is to be left out: rate / (rate + how many words have it)."""
+    words = {word for each in sentences for word in each}
+    counts = Counter(part for lower in {word.lower() for word in words} for part in set(hashes(lower)))
+    return {
+        word: np.array([rate / max(rate + counts[part], 1e-9) if part else 0.0 for part in hashes(word)], np.float32)
+        for word in words
+    }
+
+
+def rarity_of(
+    sentences: Sequence[Sequence[str]], rarities: dict[str, np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    """As `spell` lays parts out: (sentences, time, PARTS)."""
+    found = np.zeros(shape, np.float32)
     for at, words in enumerate(sentences):
-        found[at, : len(words)] = [_hashes(word) for word in words]
+        found[at, : len(words)] = [rarities[word] for word in words]
     return found

@@ -22,8 +22,10 @@ from chainrule.data.windows import Window
 from chainrule.errors import UserError
 from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.models.base import IGNORE
+from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import Vocabulary, collate, spelled
 from chainrule.tagging.measure import measure, measure_baselines
+from chainrule.tagging.spelling import NONE, rarities, rarity_of
 from chainrule.tagging.tagset import TagSet
 from chainrule.tasks import base
 from chainrule.tasks.base import FOLDER, Material, Prepared
@@ -31,7 +33,8 @@ from chainrule.text.choice import Tokenization, make_tokenizer
 
 MODELS = ("tagger",)
 COMMAND = "tag"
-TRAIN, VALIDATION, TAGS, SETTINGS = "train.conllu", "validation.conllu", "tags.json", "settings.json"
+TRAIN, VALIDATION = "train.conllu", "validation.conllu"
+TAGS, SIGHTINGS, SETTINGS = "tags.json", "sightings.json", "settings.json"
 SHOWN_SENTENCES = 3
 
 
@@ -40,9 +43,11 @@ class Settings:
     columns: str = "upos xpos"  # of CoNLL-U, to be filled in
     beside: str = ""  # learned too where that helps, and then not used
     unknown_words: float = 0.5  # α: a word seen c times is read as an unknown one α / (α + c) of the time
+    unknown_parts: float = 1.0  # the same of a part of words that c different words have
 
     def __post_init__(self) -> None:
         require_number("unknown_words", self.unknown_words, 0)
+        require_number("unknown_parts", self.unknown_parts, 0)
         for name in (*split_names(self.columns), *split_names(self.beside)):
             if name not in conllu.COLUMNS[2:8]:
                 raise UserError(f"columns must be among {', '.join(conllu.COLUMNS[2:8])}, got '{name}'")
@@ -63,6 +68,7 @@ def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
     tokenizer = make_tokenizer([_as_documents(train)], _tokenization(material.tokenization), "words")
     tokenizer.save(folder / "tokenizer.json")
     tagset.save(folder / FOLDER / TAGS)
+    Sightings(sentence.words for sentence in train).save(folder / FOLDER / SIGHTINGS)
     (folder / FOLDER / SETTINGS).write_text(json.dumps(to_json(settings)), encoding="utf-8")
     for name, sentences in ((TRAIN, train), (VALIDATION, validation)):
         (folder / FOLDER / name).write_bytes(conllu.write(sentences).encode())
@@ -131,6 +137,8 @@ class SentenceBatches:
         counts = np.bincount(np.concatenate(self.ids), minlength=task.tokenizer.vocabulary_size)
         rate = task.settings.unknown_words
         self.dropped = np.where(counts > 0, rate / np.maximum(rate + counts, 1e-9), 0.0)  # by word, how often
+        self.sightings = task.sightings
+        self.rarities = rarities(self.sentences, task.settings.unknown_parts)
 
     @property
     def batch_size(self) -> int:
@@ -153,7 +161,12 @@ class SentenceBatches:
         rows = self.buckets.rows(step)
         ids = [self.ids[row] for row in rows]
         ids = [np.where(generator.random(len(each)) < self.dropped[each], self.unknown, each) for each in ids]
-        return collate([self.sentences[row] for row in rows], ids, [self.tags[row] for row in rows], self.padding)
+        sentences = [self.sentences[row] for row in rows]
+        window = collate(sentences, ids, [self.tags[row] for row in rows], self.padding, self.sightings)
+        parts = window.condition["parts"]
+        is_lost = generator.random(parts.shape, np.float32) < rarity_of(sentences, self.rarities, parts.shape)
+        parts[is_lost] = NONE
+        return window
 
     def epochs(self, steps: int) -> list[float]:
         return [steps / len(self.buckets)]
@@ -164,6 +177,7 @@ class Task(base.Task):
         super().__init__(folder)
         self.tagset = TagSet.load(folder / FOLDER / TAGS)
         self.vocabulary = Vocabulary(self.tokenizer)
+        self.sightings = Sightings.load(folder / FOLDER / SIGHTINGS)
 
     @cached_property
     def settings(self) -> Settings:
@@ -195,7 +209,7 @@ class Task(base.Task):
     def tagger(self, model: Any) -> Any:
         from chainrule.tagging.neural import NeuralTagger
 
-        return NeuralTagger(model, self.vocabulary, self.tagset)
+        return NeuralTagger(model, self.vocabulary, self.tagset, self.sightings)
 
     def validation(self, recipe: Any) -> Validate | None:
         return self._validate if self.held_out else None

@@ -10,6 +10,7 @@ from torch import nn
 
 from chainrule.models.base import IGNORE, Batch
 from chainrule.models.tagger import SIZES, Model
+from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import collate
 from chainrule.tagging.spelling import spell
 from chainrule.training.optimizer import Optimizer
@@ -24,11 +25,15 @@ PADDING = 6
 
 def make(**changes: object) -> Model:
     torch.manual_seed(0)
-    return Model(replace(SIZES["tiny"], columns=COLUMNS, **changes), 7, PADDING)
+    model = Model(replace(SIZES["tiny"], columns=COLUMNS, **changes), 7, PADDING)
+    for vectors in (member.embedding for member in model.members):  # which begin as nothing
+        nn.init.normal_(vectors.parts.weight, std=0.3)
+        nn.init.normal_(vectors.cases.weight, std=0.3)
+    return model
 
 
 def batch(rows: slice = slice(None)) -> Batch:
-    window = collate(SENTENCES[rows], IDS[rows], TAGS[rows], PADDING)
+    window = collate(SENTENCES[rows], IDS[rows], TAGS[rows], PADDING, Sightings(SENTENCES))
     condition = {name: torch.from_numpy(each) for name, each in window.condition.items()}
     return Batch(torch.from_numpy(window.inputs), torch.from_numpy(window.targets), condition)
 
@@ -36,19 +41,22 @@ def batch(rows: slice = slice(None)) -> Batch:
 def as_torch(model: Model, row: int) -> list[torch.Tensor]:
     """One sentence by torch's own bidirectional LSTM on the same weights, its vectors put together by hand."""
     config = model.config
-    reference = nn.LSTM(config.word_width + config.spelling_width, config.width, bidirectional=True, batch_first=True)
+    reference = nn.LSTM(config.input_width, config.width, bidirectional=True, batch_first=True)
     with torch.no_grad():
         for ending, cell in zip(("", "_reverse"), model.members[0].encoder.recurrent.cells, strict=True):
             getattr(reference, f"weight_ih_l0{ending}").copy_(cell.input_weight)
             getattr(reference, f"weight_hh_l0{ending}").copy_(cell.recurrent_weight)
             getattr(reference, f"bias_ih_l0{ending}").copy_(cell.bias)
             getattr(reference, f"bias_hh_l0{ending}").zero_()
-        table = model.members[0].embedding.parts.weight
+        embedding = model.members[0].embedding
+        spelled = spell([SENTENCES[row]], len(SENTENCES[row]), Sightings(SENTENCES), is_learned=True)
         vectors = []
-        for word, number in zip(SENTENCES[row], IDS[row], strict=True):
-            hashes = spell([[word]], 1)[0, 0]
-            spelled = sum(table[1 + each % (len(table) - 1)] for each in hashes.tolist() if each)
-            vectors.append(torch.cat([model.members[0].embedding.words.weight[number], spelled]))
+        for place, number in enumerate(IDS[row]):
+            sums = [
+                sum(table[1 + each % (len(table) - 1)] for each in spelled[name][0, place].tolist() if each)
+                for name, table in (("parts", embedding.parts.weight), ("cases", embedding.cases.weight))
+            ]
+            vectors.append(torch.cat([embedding.words.weight[number], *sums]))
         hidden = reference(torch.stack(vectors)[None])[0][0]
         return [hidden @ head.weight.t() + head.bias for head in model.members[0].heads]
 
@@ -75,7 +83,7 @@ def test_the_loss_is_the_sum_over_columns_of_torchs():
 
 
 def test_members_learn_each_by_itself_and_speak_as_one():
-    model = make(members=2, input_dropout=0.0, spelling_dropout=0.0, dropout=0.0)
+    model = make(members=2, input_dropout=0.0, spelling_dropout=0.0, case_dropout=0.0, dropout=0.0)
     one, other = (member(batch().inputs, batch().condition) for member in model.members)
     for together, first, second in zip(model.logits(batch().inputs, batch().condition), one, other, strict=True):
         torch.testing.assert_close(together.exp(), (first.softmax(-1) + second.softmax(-1)) / 2)
@@ -93,7 +101,7 @@ def test_words_on_both_sides_count_with_two_directions_and_only_those_before_wit
     for directions, is_changed in ((2, True), (1, False)):
         model = make(directions=directions).eval()
         changed = [[*SENTENCES[0][:3], "up"]]
-        windows = [collate(each, IDS[:1], TAGS[:1], PADDING) for each in (SENTENCES[:1], changed)]
+        windows = [collate(each, IDS[:1], TAGS[:1], PADDING, Sightings(SENTENCES)) for each in (SENTENCES[:1], changed)]
         first = [
             model.logits(
                 torch.from_numpy(window.inputs),
@@ -113,20 +121,36 @@ def test_a_transformers_row_in_a_padded_batch_is_the_row_alone():
             torch.testing.assert_close(all_rows[row, : len(words)], alone[0], rtol=1e-5, atol=1e-6)
 
 
-def test_parts_are_dropped_but_never_the_shape():
-    vectors = make(spelling_dropout=0.5).members[0].embedding.train()
-    words, parts = torch.zeros(1, 400, dtype=torch.long), torch.from_numpy(spell([["Walk"] * 400], 400))
-    for kept, is_always in ((parts[0, 0, 0], True), (parts[0, 0, 1], False)):
-        row = 1 + int(kept) % (len(vectors.parts.weight) - 1)
+def test_whole_parts_are_dropped_and_cases_are_not():
+    vectors = make(spelling_dropout=0.5, input_dropout=0.0, case_dropout=0.0).members[0].embedding.train()
+    words, spelled = torch.zeros(1, 400, dtype=torch.long), spell([["Walk"] * 400], 400, Sightings())
+    hashes = {name: torch.from_numpy(each) for name, each in spelled.items()}
+    for name, table, expected in (("parts", vectors.parts, {0.0, 2.0}), ("cases", vectors.cases, {1.0})):
+        row = 1 + int(hashes[name][0, 0, 0]) % (len(table.weight) - 1)
         nn.init.zeros_(vectors.parts.weight)
-        nn.init.ones_(vectors.parts.weight.detach()[row])
-        found = set(vectors(words, parts)[0, :, -1].tolist())
-        assert found == ({1.0} if is_always else {0.0, 2.0})
+        nn.init.zeros_(vectors.cases.weight)
+        nn.init.ones_(table.weight.detach()[row])
+        found = vectors(words, hashes["parts"], hashes["cases"])[0, :, vectors.words.embedding_dim :]
+        assert set(found.flatten().unique().tolist()) - {0.0} == expected - {0.0}
+        assert len(set(found.sum(1).tolist())) == len(expected)
+
+
+def test_what_was_never_seen_says_nothing():
+    fresh = Model(replace(SIZES["tiny"], columns=COLUMNS), 7, PADDING).eval()
+    words, others = (
+        batch(slice(0, 1)),
+        collate([["Xy", "Qq", "zz", "!"]], IDS[:1], TAGS[:1], PADDING, Sightings(SENTENCES)).condition,
+    )
+    condition = {name: torch.from_numpy(each) for name, each in others.items()}
+    for one, other in zip(
+        fresh.logits(words.inputs, words.condition), fresh.logits(words.inputs, condition), strict=True
+    ):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("encoder", ["elman", "gru", "lstm", "transformer"])
 def test_a_batch_can_be_learned_by_heart(encoder: str):
-    model = make(encoder=encoder, input_dropout=0.0, spelling_dropout=0.0, dropout=0.0)
+    model = make(encoder=encoder, input_dropout=0.0, spelling_dropout=0.0, case_dropout=0.0, dropout=0.0)
     optimizer = Optimizer(model, Recipe(optimizer="adamw", learning_rate=0.02))
     for _ in range(120):
         model.loss(batch()).mean.backward()

@@ -7,6 +7,7 @@ import torch
 
 from chainrule.models.tagger import SIZES, Model
 from chainrule.tagging import neural
+from chainrule.tagging.case import Sightings
 from chainrule.tagging.neural import NeuralTagger
 from chainrule.tagging.tagset import TagSet
 from tests.tagging.test_reasons import Numbers
@@ -18,7 +19,7 @@ def test_sentences_together_are_as_each_alone(monkeypatch):
     monkeypatch.setattr(neural, "WORDS_AT_ONCE", 6)
     torch.manual_seed(0)
     model = Model(replace(SIZES["tiny"], columns=(2, 3)), 4, 3).train()
-    tagger = NeuralTagger(model, Numbers(), TagSet(("upos", "xpos"), (("A", "B"), ("x", "y", "z")), 1))
+    tagger = NeuralTagger(model, Numbers(), TagSet(("upos", "xpos"), (("A", "B"), ("x", "y", "z")), 1), Sightings())
     together = tagger.probabilities(SENTENCES)
     for words, columns in zip(SENTENCES, together, strict=True):
         (alone,) = tagger.probabilities([words])
