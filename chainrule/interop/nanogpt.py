@@ -32,7 +32,7 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> Imported:
     )
     tensors = {
         name.removeprefix("_orig_mod."): array
-        for name, array in arrays_in(found["model"]).items()
+        for name, array in arrays_in(found["model"], path).items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
     tensors.pop("lm_head.weight", None)  # it is the embedding

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop.gguf import read_gguf
 from chainrule.interop.gguf_write import write_gguf
@@ -126,6 +128,51 @@ def test_a_tokenizer_that_makes_its_library_panic(folder: Path):
     settings["model"]["continuing_subword_prefix"] = "longer than any token, which makes the library panic"
     path.write_text(json.dumps(settings))
     assert "is not a tokenizer that can be read" in refused(lambda: read_huggingface(folder))
+
+
+def as_checkpoint(folder: Path, **changes: Any) -> None:
+    """The folder's weights in torch's own file, some of them changed."""
+    tensors: dict[str, Any] = {
+        name: torch.from_numpy(array.copy()) for name, array in load_arrays(folder / "model.safetensors")[0].items()
+    }
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors | changes, folder / "pytorch_model.bin")
+
+
+def test_parameters_are_weights_too(folder: Path):
+    expected = read_huggingface(folder).model.state_dict()
+    norm = torch.nn.Parameter(torch.ones(32, dtype=torch.float64))
+    as_checkpoint(folder, **{"model.norm.weight": norm})
+    found = read_huggingface(folder).model.state_dict()
+    assert torch.equal(found.pop("norm.weight"), torch.ones(32))
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+@pytest.mark.parametrize(
+    ("norm", "told"),
+    [
+        (lambda: torch.ones(32).to_sparse(), "is stored in a way not known here (sparse_coo, float32, cpu)"),
+        (lambda: torch.ones(32, device="meta"), "is stored in a way not known here (strided, float32, meta)"),
+        (lambda: torch.quantize_per_tensor(torch.ones(32), 0.1, 0, torch.qint8), "not known here (strided, qint8, cpu"),
+        (lambda: torch.ones(1).expand(1 << 40), "has more numbers than are stored for it"),
+        (lambda: torch.ones(32, dtype=torch.int64), "is of type int64; weights must be floating-point numbers"),
+        (lambda: torch.ones(32, dtype=torch.complex64), "is stored in a way not known here (strided, complex64, cpu)"),
+        (lambda: [1.0] * 32, "'model.norm.weight' in the checkpoint must be a tensor, found list"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # torch has given up quantised tensors
+def test_tensors_that_are_not_plain_are_refused_by_name(folder: Path, norm: Callable[[], Any], told: str):
+    as_checkpoint(folder, **{"model.norm.weight": norm()})
+    sentence = refused(lambda: read_huggingface(folder))
+    assert told in sentence
+    assert "model.norm.weight" in sentence
+
+
+def test_many_tensors_of_one_memory_take_none(folder: Path):
+    """Each is as large as what is stored, but a thousand of them would be a thousand times that when widened."""
+    shared = torch.ones(1 << 20, dtype=torch.float16)
+    as_checkpoint(folder, **{f"t{n}": shared for n in range(1000)})
+    assert "have more numbers than the file holds" in refused(lambda: read_huggingface(folder))
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, "{", "[]", "\x00", '{"model_type": ["llama"]}'])
