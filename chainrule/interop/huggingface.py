@@ -69,7 +69,7 @@ def _llama(settings: dict[str, Any]) -> Config:
         num_layers=whole(settings, "num_hidden_layers"),
         num_heads=whole(settings, "num_attention_heads"),
         num_key_value_heads=whole(settings, "num_key_value_heads", settings.get("num_attention_heads")),
-        head_width=settings.get("head_dim") and whole(settings, "head_dim"),
+        head_width=None if settings.get("head_dim") is None else whole(settings, "head_dim"),
         hidden_width=whole(settings, "intermediate_size"),
         context_length=whole(settings, "max_position_embeddings"),
         norm_epsilon=real(settings, "rms_norm_eps", 1e-6),

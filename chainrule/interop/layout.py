@@ -6,6 +6,7 @@ values lie head by head.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -130,8 +131,11 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
             for name, array, rows in zip(part.theirs, given, part.rows, strict=True):
                 if array.ndim == 0 or array.shape[0] != rows:
                     raise UserError(f"the tensor '{name}' is {_shape(array.shape)}; the settings want {rows} rows")
-        given = [part.change(array) if part.change else array for array in given]
         expected = shapes[part.ours]
+        if part.change and given[0].size != prod(expected):  # it could not be laid out otherwise
+            found = f"the tensor '{part.theirs[0]}' is {_shape(given[0].shape)}"
+            raise UserError(f"{found}; the settings want {prod(expected):,} numbers")
+        given = [part.change(array) if part.change else array for array in given]
         joined = given[0] if len(given) == 1 else _stack(part, given)
         if joined.shape != expected:
             names = " and ".join(f"'{name}'" for name in part.theirs)

@@ -90,6 +90,8 @@ def _tensors(path: Path, config: Config, shapes: dict[str, tuple[int, ...]]) -> 
 
 def halves(matrix: np.ndarray, heads: int) -> np.ndarray:
     """Rows of each head from neighbouring pairs to halves."""
+    if len(matrix) % (2 * heads):
+        raise UserError(f"a tensor of queries or keys has {len(matrix)} rows, which are no pairs of {heads} heads")
     rows = matrix.reshape(heads, -1, 2, *matrix.shape[1:])  # (heads, pairs, 2, ...)
     return rows.swapaxes(1, 2).reshape(matrix.shape)
 

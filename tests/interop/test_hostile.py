@@ -216,6 +216,33 @@ def test_gguf_files_that_declare_what_they_do_not_hold(tmp_path: Path, data: byt
     refused(lambda: read_gguf(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "told"),
+    [
+        (b"token_embd.weight", (1 << 62, 0), "'token_embd.weight' has no numbers"),
+        (b"token_embd.weight", (0, 1 << 63), "'token_embd.weight' has no numbers"),
+        (b"blk.0.attn_q.weight", (256, 4), "has 4 rows, which are no pairs of 4 heads"),
+        (b"blk.0.attn_v.weight", (256, 2), "the settings want 16 rows"),
+    ],
+)
+def test_gguf_tensors_of_another_shape_are_refused(file: Path, name: bytes, sizes: tuple[int, int], told: str):
+    data = bytearray(file.read_bytes())
+    place = data.index(name) + len(name) + 4  # after the number of dimensions
+    struct.pack_into("<QQ", data, place, *sizes)
+    file.write_bytes(data)
+    assert told in refused(lambda: read_gguf(file))
+
+
+def test_settings_of_more_numbers_than_can_be_counted(tmp_path: Path):
+    tokenizer = bpe()
+    write_huggingface(transformer("gpt2", tokenizer), tokenizer, tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"n_positions": 2**31 - 1, "n_embd": 2**31 - 4}))
+    sentence = refused(lambda: read_huggingface(tmp_path))
+    assert "the settings speak of" in sentence
+    assert "numbers, but the files hold" in sentence
+
+
 def test_gguf_with_any_byte_of_its_header_changed_is_refused_or_a_model(file: Path):
     """Never anything but a sentence, whatever is damaged."""
     whole = file.read_bytes()
