@@ -178,7 +178,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
         ("model.safetensors", "holds weights alone; name its folder"),
         ("model.gguf", "is not a GGUF file, or is cut off"),
         ("model.pt", "is not a checkpoint of plain tensors"),
-        ("model.bin", "there is no tok*.bin beside"),
+        ("model.bin", "is not a llama2.c file"),
     ],
 )
 def test_what_cannot_be_imported_is_told(chainrule, tmp_path: Path, name: str, told: str):

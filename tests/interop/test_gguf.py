@@ -11,12 +11,15 @@ import torch.nn.functional as F
 from chainrule.errors import UserError
 from chainrule.interop.gguf import find_smollm2, read_gguf
 from chainrule.interop.gguf_file import read_file
+from chainrule.interop.gguf_tokenizer import read_tokenizer
 from chainrule.interop.gguf_write import write_gguf
 from chainrule.interop.llama2c import read_llama2c
 from chainrule.interop.readers import LlamaCpp
+from chainrule.text.chat import Chat, Message
 from tests.interop.models import PROFILES, TEXT, bpe, transformer
 from tests.interop.test_llama2c import STORIES, needs_stories
 from tests.text.samples import train
+from tests.text.test_chat import TEMPLATES
 
 gguf = pytest.importorskip("gguf")
 TEXTS = ("the cat sat", "It's 12,345 and we'll\n\n  see naïve 日本 😀", "say <eos> and </s>", " \t x")
@@ -159,6 +162,60 @@ def test_stories_keep_their_pieces_and_scores(tmp_path: Path):
     np.testing.assert_allclose(reader.logits(ids), logits(stories.model, ids), atol=1e-4)
     for text in ("Once upon a time, there was", "naïve 日本\n", "</s>"):
         assert reader.tokenize(text) == [1, *stories.tokenizer.encode(text).tolist()]
+
+
+PIECES = {
+    "<unk>": 2, "<s>": 3, "</s>": 3, "[INST]": 3, "[/INST]": 3, "cat dog": 4, "▁": 1, "[": 1, "I": 1, "N": 1, "S": 1,
+    "T": 1, "]": 1, "/": 1, "a": 1, "[I": 1, "NST]": 1, "[INS": 1, "T]": 1, "<0x41>": 6, "[PAD]": 5,
+}  # fmt: skip
+
+
+def pieces(**changes: Any) -> dict[str, Any]:
+    """SentencePiece's settings in a GGUF file, as Mistral's third version has them."""
+    own = {
+        "model": "llama", "tokens": list(PIECES), "token_type": list(PIECES.values()), "eos_token_id": 2,
+        "bos_token_id": 1, "scores": [-float(id) for id in range(len(PIECES))], **changes,
+    }  # fmt: skip
+    return {f"tokenizer.ggml.{name}": value for name, value in own.items()} | {
+        "tokenizer.chat_template": TEMPLATES["mistral-v3"]
+    }
+
+
+def test_control_tokens_of_sentencepiece_mark_turns_and_those_of_a_user_stay_whole():
+    tokenizer = read_tokenizer(pieces(), Path("a.gguf"))
+    assert tokenizer.chat == Chat("mistral-v3")
+    ids = tokenizer.encode_pieces(tokenizer.chat.pieces([Message("user", "a[INST]")])).tolist()
+    assert (ids[:2], ids[-1], ids.count(3)) == ([1, 3], 4, 1)  # what the user says begins no turn
+    assert tokenizer.encode("acat doga").tolist() == [6, 14, 5, 6, 14]
+    assert list(tokenizer.special) == ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"]
+
+
+def test_kinds_of_pieces_survive_the_way_there_and_back(tmp_path: Path):
+    known = {f"<0x{byte:02X}>": 6 for byte in range(256)}
+    words = [name for name in PIECES if name not in ("[PAD]", "<0x41>")]
+    kinds = [*(PIECES[name] for name in words), *known.values()]
+    tokenizer = read_tokenizer(
+        pieces(tokens=[*words, *known], token_type=kinds, scores=[-float(id) for id in range(len(kinds))]), Path("a")
+    )
+    _, _, path = written("llama", tmp_path, tokenizer=tokenizer)
+    assert read_file(path)[0]["tokenizer.ggml.token_type"] == kinds
+    assert read_gguf(path).tokenizer.json == tokenizer.json
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"token_type": [*[*PIECES.values()][:-1], 7]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [*[*PIECES.values()][:-1], [1]]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [1, 2]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [*[*PIECES.values()][:-1], 2]}, "is not the SentencePiece that is known here"),
+        ({"bos_token_id": 3}, "is not the SentencePiece that is known here"),
+        ({"tokens": [*[*PIECES][:-1], "a" * 600]}, "has a piece of more than 512 characters"),
+    ],
+)
+def test_pieces_that_are_not_known_are_refused(changes: dict[str, Any], told: str):
+    with pytest.raises(UserError, match=told):
+        read_tokenizer(pieces(**changes), Path("a.gguf"))
 
 
 def smollm2() -> Path:
