@@ -24,7 +24,7 @@ CUTS = ("gpt-2", "smollm", "llama-bpe", "qwen2")  # by GGUF's names
 
 def _byte_level(model: Any, cut: str) -> tokenizers.Tokenizer:
     """By the name that GGUF has for the way to cut."""
-    if cut in ("gpt-2", "default"):
+    if cut == "gpt-2":
         return byte_level_backend(model)
     if cut == "smollm":
         return byte_level_backend(model, pre_tokenizers.Digits(individual_digits=True), cuts_as_gpt2=True)
@@ -85,7 +85,7 @@ def _read_bpe(own: dict[str, Any], words: list[str], kinds: list[int], end: str,
     if any(len(each) != 2 for each in pieces):
         raise UserError(f"the tokenizer of '{path}' has merges that are not of two pieces")
     merges = [(left, right) for left, right in pieces]
-    cut = str(own.get("pre", "default"))
+    cut = str(own.get("pre", "default"))  # as llama.cpp takes it, whose default is no model's way to cut
     added = [word for word, kind in zip(words, kinds, strict=True) if kind == USER_DEFINED]
     special = [word for word, kind in zip(words, kinds, strict=True) if kind == CONTROL]
     with library_errors(f"the tokenizer of '{path}' cannot be read"):
@@ -94,6 +94,8 @@ def _read_bpe(own: dict[str, Any], words: list[str], kinds: list[int], end: str,
         backend = _byte_level(models.BPE(ids, merges, ignore_merges=_takes_whole_words(cut)), cut)
         backend.add_tokens([tokenizers.AddedToken(word, normalized=False) for word in added])
         backend.add_special_tokens(list(dict.fromkeys([*special, end])))
+        if any(backend.token_to_id(word) != id for id, word in enumerate(words)):
+            raise UserError(f"the tokenizer of '{path}' has a token twice, or one without a name")
         return Tokenizer(backend, end)
 
 

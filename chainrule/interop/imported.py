@@ -89,6 +89,14 @@ def whole(settings: dict[str, Any], name: str, default: int | None = None) -> in
     return value
 
 
+def flag(settings: dict[str, Any], name: str, default: bool) -> bool:
+    value = settings.get(name)
+    value = default if value is None else value
+    if not isinstance(value, bool):
+        raise UserError(f"'{name}' in the model's settings must be true or false, got {value!r}")
+    return value
+
+
 def real(settings: dict[str, Any], name: str, default: float) -> float:
     value = settings.get(name)
     value = default if value is None else value

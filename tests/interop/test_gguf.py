@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from chainrule.errors import UserError
+from chainrule.interop import gguf_write
 from chainrule.interop.gguf import find_smollm2, read_gguf
 from chainrule.interop.gguf_file import read_file
 from chainrule.interop.gguf_tokenizer import read_tokenizer
@@ -216,6 +217,56 @@ def test_kinds_of_pieces_survive_the_way_there_and_back(tmp_path: Path):
 def test_pieces_that_are_not_known_are_refused(changes: dict[str, Any], told: str):
     with pytest.raises(UserError, match=told):
         read_tokenizer(pieces(**changes), Path("a.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"pre": None}, r"cuts text in a way not known here \('default'\)"),
+        ({"pre": "default"}, r"cuts text in a way not known here \('default'\)"),
+        ({"tokens": ["a", "b", "ab", "<x>", "<x>", "</s>"]}, "has a token twice"),
+        ({"tokens": ["a", "b", "ab", "a", "<x>", "</s>"], "token_type": [1, 1, 1, 1, 3, 3]}, "has a token twice"),
+        ({"tokens": ["a", "b", "ab", "<w>", "</s>", "</s>"]}, "has a token twice"),
+    ],
+)
+def test_byte_level_vocabularies_that_leave_a_guess_are_refused(changes: dict[str, Any], told: str):
+    own = {
+        "model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b", "ab", "<w>", "<x>", "</s>"], "merges": ["a b"],
+        "token_type": [1, 1, 1, 3, 3, 3], "eos_token_id": 5,
+    }  # fmt: skip
+    known = read_tokenizer({f"tokenizer.ggml.{name}": value for name, value in own.items()}, Path("a.gguf"))
+    assert [known.backend.token_to_id(name) for name in ("ab", "<x>", "</s>")] == [2, 4, 5]
+    settings = {f"tokenizer.ggml.{name}": value for name, value in (own | changes).items() if value is not None}
+    with pytest.raises(UserError, match=told):
+        read_tokenizer(settings, Path("a.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_plain"),
+    [
+        ({"scale_linear": 1.0, "scaling.type": "none", "scaling.factor": 1.0, "scaling.finetuned": False}, True),
+        ({"scaling.original_context_length": 48}, True),
+        ({"scale_linear": 2.0}, False),
+        ({"scaling.factor": 4.0}, False),
+        ({"scaling.type": "yarn"}, False),
+        ({"scaling.attn_factor": 0.5}, False),
+    ],
+)
+def test_rotary_positions_that_are_stretched_are_refused(tmp_path: Path, monkeypatch, settings, is_plain: bool):
+    def add(writer: Any, *arguments: Any) -> None:
+        original(writer, *arguments)
+        for name, value in settings.items():
+            kinds = {bool: writer.add_bool, float: writer.add_float32, int: writer.add_uint32, str: writer.add_string}
+            kinds[type(value)](f"llama.rope.{name}", value)
+
+    original = gguf_write._write_settings
+    monkeypatch.setattr(gguf_write, "_write_settings", add)
+    _, _, path = written("llama", tmp_path)
+    if is_plain:
+        assert read_gguf(path).model.config.rotary_base == 10000.0
+        return
+    with pytest.raises(UserError, match="rotary positions are stretched"):
+        read_gguf(path)
 
 
 def smollm2() -> Path:
