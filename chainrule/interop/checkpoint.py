@@ -20,9 +20,11 @@ MOST_NAMES = 4  # of one tensor: an embedding may be the encoder's, the decoder'
 def read_checkpoint(path: Path) -> Any:
     """What torch.save wrote, where it is numbers, texts and tensors in lists and dictionaries."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+        path.open("rb").close()
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
     except Exception as error:  # whatever torch says of a file that is none, or that holds more than tensors
         what = " ".join(str(error).split())[:120]
         raise UserError(f"'{path}' is not a checkpoint of plain tensors, and nothing else is read ({what})") from None

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from chainrule.errors import UserError
 from chainrule.interop import gguf_write
 from chainrule.interop.gguf import find_smollm2, read_gguf
-from chainrule.interop.gguf_file import read_file
+from chainrule.interop.gguf_file import TYPES, read_file
 from chainrule.interop.gguf_tokenizer import read_tokenizer
 from chainrule.interop.gguf_write import write_gguf
 from chainrule.interop.llama2c import read_llama2c
@@ -82,6 +82,72 @@ def test_eight_bits_are_whole_multiples_of_a_scale_for_every_32_numbers(tmp_path
     norms = [name for name in model.state_dict() if "norm" in name]
     stored = read_gguf(path).model.state_dict()
     assert all(torch.equal(stored[name], model.state_dict()[name]) for name in norms)
+
+
+def half(number: float) -> bytes:
+    return np.float16(number).tobytes()
+
+
+def blocks(kind: str) -> np.ndarray:
+    """Three rows of 512 numbers: as the package quantises them, or of any bytes with scales of moderate size."""
+    rng = np.random.default_rng(11)
+    type = gguf.GGMLQuantizationType[kind]
+    if kind not in ("Q4_K", "Q6_K"):
+        return gguf.quants.quantize(rng.normal(size=(3, 512)).astype(np.float32), type)
+    found = rng.integers(0, 256, (6, gguf.GGML_QUANT_SIZES[type][1]), np.uint8)
+    scales = slice(0, 4) if kind == "Q4_K" else slice(-2, None)
+    found[:, scales] = np.frombuffer(half(0.01) * 2, np.uint8)[: len(found[0, scales])]
+    return found.reshape(3, -1)
+
+
+def stored(folder: Path, data: np.ndarray, kind: str) -> np.ndarray:
+    """What we read of a file in which the package has put a tensor."""
+    writer = gguf.GGUFWriter(folder / "one.gguf", "llama")
+    writer.add_tensor("one", data, raw_dtype=gguf.GGMLQuantizationType[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = read_file(folder / "one.gguf")[1]["one"]
+    assert found.kind == kind
+    return found.numbers()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _, _ in TYPES.values()])
+def test_blocks_of_every_type_are_read_as_the_package_reads_them(kind: str, tmp_path: Path):
+    data = blocks(kind)
+    found = stored(tmp_path, data, kind)
+    assert (found.shape, found.dtype) == ((3, 512), np.float32)
+    expected = gguf.quants.dequantize(data, gguf.GGMLQuantizationType[kind])
+    np.testing.assert_array_equal(found, expected)
+    assert found.std() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "numbers"),
+    [
+        # 1.5 x 2^1, -1 x 2^-2: the upper halves of their 32 bits
+        ("BF16", bytes([0x40, 0x40, 0x80, 0xBE]), [3.0, -0.25]),
+        # scale x (q - 8): the lower four bits of 16 bytes, then the upper ones
+        ("Q4_0", half(0.5) + bytes([0x1F] + [0x80] * 15), [3.5] + [-4.0] * 15 + [-3.5] + [0.0] * 15),
+        # scale x q + least
+        ("Q4_1", half(0.5) + half(-2) + bytes([0x1F] + [0x80] * 15), [5.5] + [-2.0] * 15 + [-1.5] + [2.0] * 15),
+        # of 32 numbers each: scale x 2 x q - least x 4 in the first half, scale x 1 x q - least x 3 in the second
+        (
+            "Q4_K",
+            half(0.5) + half(0.25) + bytes([2] * 4 + [4] * 4 + [0x31] * 4) + bytes([0x97] * 128),
+            ([6.0] * 32 + [8.0] * 32) * 2 + ([2.75] * 32 + [3.75] * 32) * 2,
+        ),
+        # scale x 2 x (q - 32): four lower bits here, two upper ones there
+        (
+            "Q6_K",
+            bytes([0x21] * 128) + bytes([0b00_01_10_11] * 64) + bytes([2] * 16) + half(0.5),
+            ([17.0] * 32 + [1.0] * 32 + [-14.0] * 32 + [-30.0] * 32) * 2,
+        ),
+    ],
+)
+def test_a_block_worked_out_by_hand(kind: str, block: bytes, numbers: list[float], tmp_path: Path):
+    assert stored(tmp_path, np.frombuffer(block, np.uint8)[None], kind).tolist() == [numbers]
 
 
 def test_rows_that_no_block_fits_are_told(tmp_path: Path):

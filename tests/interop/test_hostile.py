@@ -130,6 +130,19 @@ def test_a_tokenizer_that_makes_its_library_panic(folder: Path):
     assert "is not a tokenizer that can be read" in refused(lambda: read_huggingface(folder))
 
 
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_checkpoints_cut_off_at_every_kilobyte(folder: Path, is_zip: bool):
+    as_checkpoint(folder)
+    path = folder / "pytorch_model.bin"
+    if not is_zip:  # as torch wrote them before
+        torch.save(torch.load(path), path, _use_new_zipfile_serialization=False)
+    assert read_huggingface(folder).model.config.width == 32
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 1, 1024):
+        path.write_bytes(whole[:size])
+        assert "is not a checkpoint of plain tensors" in refused(lambda: read_huggingface(folder))
+
+
 def as_checkpoint(folder: Path, **changes: Any) -> None:
     """The folder's weights in torch's own file, some of them changed."""
     tensors: dict[str, Any] = {
@@ -173,6 +186,18 @@ def test_many_tensors_of_one_memory_take_none(folder: Path):
     shared = torch.ones(1 << 20, dtype=torch.float16)
     as_checkpoint(folder, **{f"t{n}": shared for n in range(1000)})
     assert "have more numbers than the file holds" in refused(lambda: read_huggingface(folder))
+
+
+def test_names_in_a_file_cannot_steer_a_terminal(folder: Path, file: Path):
+    def rename(header: dict[str, Any]) -> None:
+        header["\x1b[2J\nall is well"] = header.pop("model.norm.weight")
+
+    rewritten(folder / "model.safetensors", rename)
+    assert refused(lambda: read_huggingface(folder)).isprintable()
+    file.write_bytes(file.read_bytes().replace(b"output_norm.weight", b"\x1b]0;a\x07\nnorm.weight"))
+    sentence = refused(lambda: read_gguf(file))
+    assert sentence.isprintable()
+    assert r"\x1b]0;a\x07" in sentence
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, "{", "[]", "\x00", '{"model_type": ["llama"]}'])
