@@ -94,9 +94,6 @@ def neox(config: Config) -> list[Part]:
     def gather(array: np.ndarray) -> np.ndarray:
         return array.reshape(heads, 3, width, -1).swapaxes(0, 1).reshape(array.shape)
 
-    def scatter(array: np.ndarray) -> np.ndarray:
-        return array.reshape(3, heads, width, -1).swapaxes(0, 1).reshape(array.shape)
-
     parts = [
         Part("embedding.weight", ("gpt_neox.embed_in.weight",)),
         Part("norm.weight", ("gpt_neox.final_layer_norm.weight",)),
@@ -109,9 +106,9 @@ def neox(config: Config) -> list[Part]:
     }  # fmt: skip
     for layer in range(config.num_layers):
         for (ours, theirs), kind in ((pair, kind) for pair in names.items() for kind in ("weight", "bias")):
-            ways = (gather, scatter) if ours.endswith("query_key_value") else (None, None)
+            change = gather if ours.endswith("query_key_value") else None  # it comes in, and never leaves
             there = f"gpt_neox.layers.{layer}.{theirs}.{kind}"
-            parts.append(Part(f"blocks.{layer}.{ours}.{kind}", (there,), None, *ways))
+            parts.append(Part(f"blocks.{layer}.{ours}.{kind}", (there,), None, change))
     if not config.tied:
         parts.append(Part("unembedding.weight", ("embed_out.weight",)))
     return parts

@@ -20,7 +20,6 @@ from chainrule.models.transformer import LLAMA, Config
 from chainrule.text.base import SPACE, Tokenizer, library_errors
 
 HEADER = 7
-MOST_LAYERS = 10_000
 EPSILON = 1e-5  # run.c has no other
 LARGEST_TOKENIZER, LONGEST_PIECE = 64 << 20, 512  # in bytes, in characters
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1 and 2
@@ -39,7 +38,7 @@ def read_llama2c(path: Path, tokenizer_path: Path | None = None) -> Imported:
     tied, vocabulary = vocabulary > 0, abs(vocabulary)
     if not all(0 < each < 1 << 24 for each in (width, hidden, layers, heads, shared, vocabulary, length)):
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
-    if layers > MOST_LAYERS or width % heads or heads % shared:
+    if width % heads or heads % shared:
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
     config = LLAMA(
         width=width, hidden_width=hidden, num_layers=layers, num_heads=heads, num_key_value_heads=shared,
