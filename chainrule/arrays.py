@@ -21,6 +21,7 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 DTYPES["BF16"] = np.uint16  # the upper half of a float32; NumPy has no such type, so it is widened when it is read
 PIECE = 1 << 24  # bytes written between two looks at the progress bar
 MAX_HEADER = 100 << 20  # the limit of the safetensors library
+MAX_DIMENSIONS, MAX_NUMBER = 8, 1 << 63  # NumPy counts bytes with so many bits
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
@@ -63,23 +64,29 @@ def _read_header(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, str],
         text = file.read(length)
     try:
         header = json.loads(text)
-        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        reached = 0
-        for entry in sorted(entries.values(), key=lambda entry: entry["data_offsets"]):
-            begin, end = entry["data_offsets"]
-            if begin < reached:
-                raise ValueError  # tensors that share bytes
-            reached = end
-            expected = prod(entry["shape"]) * np.dtype(DTYPES[entry["dtype"]]).itemsize
-            if (
-                any(type(size) is not int or size < 0 for size in entry["shape"])
-                or not 0 <= begin <= end <= size - 8 - length
-                or end - begin != expected
-            ):
-                raise ValueError
+        metadata = dict(header.pop("__metadata__", {}))
+        _check_entries(header, size - 8 - length)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(f"'{path}' has a damaged safetensors header, or is cut off; make it again") from None
-    return entries, header.get("__metadata__", {}), 8 + length
+    return header, metadata, 8 + length
+
+
+def _check_entries(entries: dict[str, dict[str, Any]], room: int) -> None:
+    """An error where sizes lie; nothing is computed from them before they are whole numbers, and few."""
+    for entry in entries.values():
+        shape, (begin, end) = entry["shape"], entry["data_offsets"]
+        if type(shape) is not list or len(shape) > MAX_DIMENSIONS:
+            raise ValueError
+        if any(type(each) is not int or not 0 <= each < MAX_NUMBER for each in (*shape, begin, end)):
+            raise ValueError
+        width = np.dtype(DTYPES[entry["dtype"]]).itemsize
+        if end - begin != prod(shape) * width or prod(filter(None, shape)) * width >= MAX_NUMBER:
+            raise ValueError
+    reached = 0
+    for begin, end in sorted(entry["data_offsets"] for entry in entries.values()):
+        if not reached <= begin <= end <= room:
+            raise ValueError  # tensors that share bytes, or lie beyond the file
+        reached = end
 
 
 def load_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -1,11 +1,26 @@
 """The one error people are meant to see: what is wrong, what was found, what to do."""
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+# What would break a line or steer a terminal: names from files may hold it. And halves of characters.
+CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+LONGEST = 2000
+
+
+def one_line(text: str) -> str:
+    """Line breaks as spaces, other control characters spelled out: '\\x1b[31m'."""
+    text = re.sub(r"[\n-\r\x85\u2028\u2029]+", " ", text)
+    text = CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
 class UserError(Exception):
     """Bad input or settings. The command line prints it as one line and exits with code 2."""
+
+    def __init__(self, sentence: str):
+        super().__init__(one_line(sentence))
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from chainrule.errors import one_line
 from chainrule.finite import without_infinities
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
@@ -28,7 +29,7 @@ def show_text(text: str, end: str = "") -> None:
 
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        say(f"note: {note}")
+        say(one_line(f"note: {note}"))
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:

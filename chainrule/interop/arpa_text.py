@@ -24,6 +24,7 @@ BLANKS = " \t\r"  # what may separate fields; other white space may be part of a
 DATA = re.compile(rb"(?:^|\A\xef\xbb\xbf)[ \t]*\\data\\[ \t\r]*$", re.MULTILINE)
 COUNT = re.compile(rb"ngram[ \t]+(\d{1,3})[ \t]*=[ \t]*(\d{1,18})")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-inf(inity)?", re.ASCII | re.IGNORECASE)
+LARGEST_TEXT, LARGEST_RATIO = 1 << 30, 200  # of what is compressed: fewer bytes than that, or times its own
 LARGEST = 1e30  # of a back-off weight; far more than any, far less than what a 32-bit number holds
 
 Advance = Callable[[int], None]
@@ -100,14 +101,18 @@ def load(path: Path) -> Text:
 def _decompress(path: Path, data: bytes) -> bytes:
     """gzip, of one or more members, telling how far it could be read where it is damaged."""
     parts: list[bytes] = []
+    room = max(LARGEST_TEXT, LARGEST_RATIO * len(data))
     problem = ""
     while data and not problem:
         stream = zlib.decompressobj(wbits=31)
         try:
-            parts.append(stream.decompress(data))
+            parts.append(stream.decompress(data, room + 1))
+            room -= len(parts[-1])
             problem = "" if stream.eof else "is cut off here"
         except zlib.error as error:
             problem = f"is damaged around here ({error})"
+        if room < 0:
+            raise UserError(f"'{path}' unpacks to more than {LARGEST_RATIO} times its size, which no ARPA file does")
         data = stream.unused_data.lstrip(b"\0")  # members may be padded
     text = b"".join(parts)
     if problem:

@@ -9,11 +9,17 @@ from typing import Any
 
 from chainrule.text.chat import STYLES, Around, Chat, Style
 
+
+def _ends_with_eos(role: str) -> str:
+    """Zephyr's turns; others with the same marks end theirs with a line break, or with <|end|>."""
+    return rf"""<\|{role}\|>(\\n|\n)['"]\s*\+\s*message(\[['"]content['"]\]|\.content)\s*\+\s*eos_token"""
+
+
 # Of each style, all of these are in a template of its kind.
 MARKS = {
     "chatml": (r"<\|im_start\|>", r"<\|im_end\|>"),
     "llama-3": (r"<\|start_header_id\|>", r"<\|end_header_id\|>", r"<\|eot_id\|>"),
-    "zephyr": (r"<\|user\|>(\\n|\n)", r"<\|system\|>(\\n|\n)", r"<\|assistant\|>", r"eos_token"),
+    "zephyr": (*map(_ends_with_eos, ("system", "user", "assistant")), r"(?s)\A(?!.*<\|end\|>)"),
     "llama-2": (r"\[INST\] ", r" \[/INST\]", r"<<SYS>>", r"<</SYS>>"),
     "mistral-v1": (r"""['"] \[INST\] """, r" \[/INST\]"),
     "mistral-v3": (r"""['"]\[INST\] """, r"""['"]\[/INST\]"""),

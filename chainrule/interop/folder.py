@@ -27,7 +27,7 @@ def read_tensors(folder: Path) -> dict[str, np.ndarray]:
         found = read_checkpoint(folder / TORCH)
         if not isinstance(found, dict):
             raise UserError(f"'{folder / TORCH}' must hold tensors by their names, found {type(found).__name__}")
-        return arrays_in(found)
+        return arrays_in(found, folder / TORCH)
     else:
         raise UserError(f"'{folder}' has neither model.safetensors nor {TORCH}")
     tensors: dict[str, np.ndarray] = {}

@@ -36,6 +36,7 @@ OUTER = {
     },
 }  # fmt: skip
 MOST_LAYERS = 10_000
+UNSCALED = ("rope.scaling.original_context_length", "rope.scaling.finetuned")  # they say nothing of the others
 
 
 def find_smollm2() -> Path:
@@ -82,10 +83,11 @@ def names_of(kind: str, layers: int) -> dict[str, str]:
 
 def _llama(own: dict[str, Any], is_tied: bool) -> Config:
     heads, width = whole(own, "attention.head_count"), whole(own, "embedding_length")
-    if own.get("rope.scaling.type", "none") != "none":
-        raise UserError(
-            f"the model's rotary positions are stretched ({own['rope.scaling.type']}); only plain ones are known"
-        )
+    for name, value in own.items():
+        if name.startswith("rope.scal") and name not in UNSCALED and value not in ("none", 1):
+            raise UserError(
+                f"the model's rotary positions are stretched ({name} is {value}); only plain ones are known"
+            )
     head_width = whole(own, "attention.key_length", width // heads)
     if own.get("rope.dimension_count", head_width) != head_width:
         raise UserError("the model turns only a part of each head; that is not known here for this architecture")

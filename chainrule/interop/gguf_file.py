@@ -132,6 +132,8 @@ def _header(reader: _Reader) -> tuple[str, tuple[int, ...], int, int]:
     if not 1 <= dimensions <= 4:
         raise UserError(f"'{reader.path}' has a damaged header: '{name}' has {dimensions} dimensions")
     shape = tuple(reader.number("Q") for _ in range(dimensions))[::-1]  # the innermost stands first in the file
+    if not all(shape):  # beside a zero, any other size would fit into the file
+        raise UserError(f"'{reader.path}' has a damaged header: '{name}' has no numbers")
     return name, shape, reader.number("I"), reader.number("Q")
 
 
@@ -152,5 +154,5 @@ def _tensors(headers: list[tuple[str, tuple[int, ...], int, int]], data: np.ndar
         if name in found:
             raise UserError(f"'{path}' has the tensor '{name}' twice")
         reached = offset + total
-        found[name] = Stored(shape, label, data[offset:reached].reshape(-1, row) if row else data[offset:reached])
+        found[name] = Stored(shape, label, data[offset:reached].reshape(-1, row))
     return found

@@ -17,7 +17,6 @@ from chainrule.interop.profile import profile_of
 from chainrule.models.transformer import Config, Model
 from chainrule.text.base import Tokenizer
 
-DTYPES = ("f32", "f16", "q8_0")
 BLOCK = 32  # numbers that share a scale in Q8_0
 
 

@@ -11,7 +11,7 @@ from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.chat_template import recognise
 from chainrule.interop.folder import read_json, read_tensors
-from chainrule.interop.imported import Imported, build, real, require, whole
+from chainrule.interop.imported import Imported, build, flag, real, require, whole
 from chainrule.models.transformer import GPT2, LLAMA, Config
 from chainrule.text.base import Tokenizer
 from chainrule.text.bpe import load_gpt2
@@ -53,7 +53,7 @@ def _gpt2(settings: dict[str, Any]) -> Config:
         context_length=whole(settings, "n_positions"),
         norm_epsilon=real(settings, "layer_norm_epsilon", 1e-5),
         activation=_activation(settings, "activation_function", "gelu_new"),
-        tied=settings.get("tie_word_embeddings", True) is True,
+        tied=flag(settings, "tie_word_embeddings", True),
     )
 
 
@@ -61,29 +61,34 @@ def _llama(settings: dict[str, Any]) -> Config:
     require(settings, "hidden_act", ("silu",), "silu")
     require(settings, "mlp_bias", (False,), False)
     require(settings, "use_sliding_window", (False, None), False)
+    settings = _with_rotary(settings)
+    require(settings, "partial_rotary_factor", (1,), 1)
     kind = settings["model_type"]
     if kind == "mistral":
-        require(settings, "sliding_window", (None,))
+        require(settings, "sliding_window", (None,), 4096)  # which it is where nothing is said
     return LLAMA(
         width=whole(settings, "hidden_size"),
         num_layers=whole(settings, "num_hidden_layers"),
         num_heads=whole(settings, "num_attention_heads"),
         num_key_value_heads=whole(settings, "num_key_value_heads", settings.get("num_attention_heads")),
-        head_width=settings.get("head_dim") and whole(settings, "head_dim"),
+        head_width=None if settings.get("head_dim") is None else whole(settings, "head_dim"),
         hidden_width=whole(settings, "intermediate_size"),
         context_length=whole(settings, "max_position_embeddings"),
         norm_epsilon=real(settings, "rms_norm_eps", 1e-6),
         rotary_base=_rotary_base(settings),
-        tied=settings.get("tie_word_embeddings", False) is True,
-        attention_bias="queries" if kind == "qwen2" else "all" if settings.get("attention_bias") is True else "as-bias",
+        tied=flag(settings, "tie_word_embeddings", False),
+        attention_bias="queries"
+        if kind == "qwen2"
+        else "all"
+        if flag(settings, "attention_bias", False)
+        else "as-bias",
         qk_norm=kind == "qwen3",
     )
 
 
 def _neox(settings: dict[str, Any]) -> Config:
     require(settings, "attention_bias", (True,), True)
-    rotary_base = _rotary_base(settings)
-    rotary: dict[str, Any] = settings.get("rope_parameters") or {}
+    settings = _with_rotary(settings)
     return Config(
         width=whole(settings, "hidden_size"),
         num_layers=whole(settings, "num_hidden_layers"),
@@ -94,10 +99,10 @@ def _neox(settings: dict[str, Any]) -> Config:
         norm_epsilon=real(settings, "layer_norm_eps", 1e-5),
         activation=_activation(settings, "hidden_act", "gelu"),
         positions="rotary",
-        rotary_base=rotary_base,
-        rotary_fraction=real(settings, "rotary_pct", real(rotary, "partial_rotary_factor", 0.25)),
-        parallel=settings.get("use_parallel_residual", True) is True,
-        tied=settings.get("tie_word_embeddings", False) is True,
+        rotary_base=_rotary_base(settings),
+        rotary_fraction=real(settings, "rotary_pct", real(settings, "partial_rotary_factor", 0.25)),
+        parallel=flag(settings, "use_parallel_residual", True),
+        tied=flag(settings, "tie_word_embeddings", False),
         bias=True,
         initialisation="normal",
     )
@@ -118,15 +123,22 @@ def _activation(settings: dict[str, Any], name: str, default: str) -> str:
     return ACTIVATIONS[settings.get(name, default)]
 
 
+def _with_rotary(settings: dict[str, Any]) -> dict[str, Any]:
+    """With the settings of plain rotations among them; those stretched for longer texts are another model."""
+    found = dict(settings)
+    for name in ("rope_scaling", "rope_parameters"):  # older and newer
+        scaling = {} if settings.get(name) is None else settings[name]
+        if not isinstance(scaling, dict):
+            raise UserError(f"the rotary settings of the model must be an object, got {scaling!r}")
+        for kind in (scaling.get("rope_type", "default"), scaling.get("type", "default")):
+            if kind != "default":
+                raise UserError(f"the model's rotary positions are of type '{kind}'; only plain ones are known here")
+        found |= scaling
+    return found
+
+
 def _rotary_base(settings: dict[str, Any]) -> float:
-    """Of plain rotations; those stretched for longer texts are another model."""
-    scaling = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
-    if not isinstance(scaling, dict):
-        raise UserError(f"the rotary settings of the model must be an object, got {scaling!r}")
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if kind != "default":
-        raise UserError(f"the model's rotary positions are of type '{kind}'; only plain ones are known here")
-    return real({**settings, **scaling}, "rope_theta", real(settings, "rotary_emb_base", 10000.0))
+    return real(settings, "rope_theta", real(settings, "rotary_emb_base", 10000.0))
 
 
 def read_tokenizer(folder: Path, settings: dict[str, Any]) -> Tokenizer:
@@ -135,6 +147,11 @@ def read_tokenizer(folder: Path, settings: dict[str, Any]) -> Tokenizer:
         tokenizer = _from_gpt2_files(folder)
     else:
         tokenizer = Tokenizer.load(folder / "tokenizer.json", _end_name(folder, settings))
+    end = _end(settings)
+    if end not in (None, tokenizer.eos):
+        raise UserError(
+            f"the model's settings end texts with token {end!r}, which the tokenizer in '{folder}' does not"
+        )
     if tokenizer.vocabulary_size == 0:
         raise UserError(f"the tokenizer in '{folder}' is empty")
     tokenizer.start = _start(tokenizer, folder)
@@ -177,12 +194,15 @@ def _from_gpt2_files(folder: Path) -> Tokenizer:
     raise UserError(f"'{folder}' has no tokenizer: neither tokenizer.json nor vocab.json and merges.txt")
 
 
+def _end(settings: dict[str, Any]) -> Any:
+    """The id of the token that ends texts, or the first of several."""
+    end = settings.get("eos_token_id")
+    return end[0] if isinstance(end, list) and end else end
+
+
 def _end_name(folder: Path, settings: dict[str, Any]) -> str | None:
     """The name of the token whose id the settings give."""
-    end = settings.get("eos_token_id")
-    end = end[0] if isinstance(end, list) and end else end
-    if type(end) is not int:
-        return None
+    end = _end(settings)
     words = read_json(folder / "tokenizer.json")
     added = words.get("added_tokens") if isinstance(words.get("added_tokens"), list) else []
     return next(

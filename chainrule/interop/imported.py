@@ -1,6 +1,6 @@
 """What an importer finds: a model, its tensors checked one by one, and a tokenizer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +36,9 @@ def build(
     if tokenizer.vocabulary_size > vocabulary_size:
         found = f"the tokenizer has {tokenizer.vocabulary_size:,} tokens but the model {vocabulary_size:,}"
         raise UserError(f"{found}; they do not belong together")
+    places = config.context_length if config.positions == "learned" else 1
+    heads = config.num_heads * config.width_of_head
+    refuse_sizes(config.width, (vocabulary_size, places, heads, config.width_of_feedforward), theirs)
     with torch.device("meta"):  # no memory: the weights come from the file
         whole = Model(config, vocabulary_size, tokenizer.eos)
     shapes = {name: tuple(tensor.shape) for name, tensor in whole.state_dict().items()}
@@ -52,6 +55,13 @@ def build(
         model = Model(config, tokenizer.vocabulary_size, tokenizer.eos)
     fill(model, ours)
     return Imported(model, tokenizer, notes)
+
+
+def refuse_sizes(width: int, rows: Iterable[int], theirs: Mapping[str, np.ndarray]) -> None:
+    """Matrices of so many rows must be in the files, before even their shapes are computed with."""
+    held = sum(array.size for array in theirs.values())
+    if width * max(rows) > held:
+        raise UserError(f"the settings speak of {max(rows):,} x {width:,} numbers, but the files hold {held:,} in all")
 
 
 def fill(model: NeuralModel, ours: dict[str, np.ndarray]) -> None:
@@ -76,6 +86,14 @@ def whole(settings: dict[str, Any], name: str, default: int | None = None) -> in
     value = default if value is None else value
     if type(value) is not int or not 0 < value < 1 << 31:
         raise UserError(f"'{name}' in the model's settings must be a whole number above zero, got {value!r}")
+    return value
+
+
+def flag(settings: dict[str, Any], name: str, default: bool) -> bool:
+    value = settings.get(name)
+    value = default if value is None else value
+    if not isinstance(value, bool):
+        raise UserError(f"'{name}' in the model's settings must be true or false, got {value!r}")
     return value
 
 

@@ -6,6 +6,7 @@ values lie head by head.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -93,9 +94,6 @@ def neox(config: Config) -> list[Part]:
     def gather(array: np.ndarray) -> np.ndarray:
         return array.reshape(heads, 3, width, -1).swapaxes(0, 1).reshape(array.shape)
 
-    def scatter(array: np.ndarray) -> np.ndarray:
-        return array.reshape(3, heads, width, -1).swapaxes(0, 1).reshape(array.shape)
-
     parts = [
         Part("embedding.weight", ("gpt_neox.embed_in.weight",)),
         Part("norm.weight", ("gpt_neox.final_layer_norm.weight",)),
@@ -108,9 +106,9 @@ def neox(config: Config) -> list[Part]:
     }  # fmt: skip
     for layer in range(config.num_layers):
         for (ours, theirs), kind in ((pair, kind) for pair in names.items() for kind in ("weight", "bias")):
-            ways = (gather, scatter) if ours.endswith("query_key_value") else (None, None)
+            change = gather if ours.endswith("query_key_value") else None  # it comes in, and never leaves
             there = f"gpt_neox.layers.{layer}.{theirs}.{kind}"
-            parts.append(Part(f"blocks.{layer}.{ours}.{kind}", (there,), None, *ways))
+            parts.append(Part(f"blocks.{layer}.{ours}.{kind}", (there,), None, change))
     if not config.tied:
         parts.append(Part("unembedding.weight", ("embed_out.weight",)))
     return parts
@@ -130,8 +128,11 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
             for name, array, rows in zip(part.theirs, given, part.rows, strict=True):
                 if array.ndim == 0 or array.shape[0] != rows:
                     raise UserError(f"the tensor '{name}' is {_shape(array.shape)}; the settings want {rows} rows")
-        given = [part.change(array) if part.change else array for array in given]
         expected = shapes[part.ours]
+        if part.change and given[0].size != prod(expected):  # it could not be laid out otherwise
+            found = f"the tensor '{part.theirs[0]}' is {_shape(given[0].shape)}"
+            raise UserError(f"{found}; the settings want {prod(expected):,} numbers")
+        given = [part.change(array) if part.change else array for array in given]
         joined = given[0] if len(given) == 1 else _stack(part, given)
         if joined.shape != expected:
             names = " and ".join(f"'{name}'" for name in part.theirs)

@@ -5,6 +5,7 @@ their rows are put in the order that makes the two the same.
 """
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,18 @@ from tokenizers import decoders, models, normalizers
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.imported import Imported, build
+from chainrule.interop.spm import CONTROL, NORMAL, USER_DEFINED
 from chainrule.models.transformer import LLAMA, Config
 from chainrule.text.base import SPACE, Tokenizer, library_errors
 
 HEADER = 7
-MOST_LAYERS = 10_000
 EPSILON = 1e-5  # run.c has no other
+LARGEST_TOKENIZER, LONGEST_PIECE = 64 << 20, 512  # in bytes, in characters
 SPECIAL = ("<unk>", "<s>", "</s>")  # ids 0, 1 and 2
 
 
-def read_llama2c(path: Path, tokenizer_path: Path) -> Imported:
+def read_llama2c(path: Path, tokenizer_path: Path | None = None) -> Imported:
+    """Without a tokenizer's path, the one beside the model is taken."""
     try:
         numbers = np.fromfile(path, np.int32, HEADER)
         size = path.stat().st_size
@@ -35,7 +38,7 @@ def read_llama2c(path: Path, tokenizer_path: Path) -> Imported:
     tied, vocabulary = vocabulary > 0, abs(vocabulary)
     if not all(0 < each < 1 << 24 for each in (width, hidden, layers, heads, shared, vocabulary, length)):
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
-    if layers > MOST_LAYERS or width % heads or heads % shared:
+    if width % heads or heads % shared:
         raise UserError(f"'{path}' is not a llama2.c file: its header says {numbers.tolist()}")
     config = LLAMA(
         width=width, hidden_width=hidden, num_layers=layers, num_heads=heads, num_key_value_heads=shared,
@@ -45,7 +48,7 @@ def read_llama2c(path: Path, tokenizer_path: Path) -> Imported:
     wanted = 4 * (HEADER + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values()))
     if size != wanted:
         raise UserError(f"'{path}' has {size:,} bytes, but its header asks for {wanted:,}; fetch it again")
-    tokenizer = read_tokenizer(tokenizer_path, vocabulary)
+    tokenizer = read_tokenizer(tokenizer_path or _tokenizer_beside(path, vocabulary), vocabulary)
     return build(config, layout.llama, _tensors(path, config, shapes), tokenizer, vocabulary)
 
 
@@ -90,6 +93,8 @@ def _tensors(path: Path, config: Config, shapes: dict[str, tuple[int, ...]]) -> 
 
 def halves(matrix: np.ndarray, heads: int) -> np.ndarray:
     """Rows of each head from neighbouring pairs to halves."""
+    if len(matrix) % (2 * heads):
+        raise UserError(f"a tensor of queries or keys has {len(matrix)} rows, which are no pairs of {heads} heads")
     rows = matrix.reshape(heads, -1, 2, *matrix.shape[1:])  # (heads, pairs, 2, ...)
     return rows.swapaxes(1, 2).reshape(matrix.shape)
 
@@ -102,30 +107,56 @@ def pairs(matrix: np.ndarray, heads: int) -> np.ndarray:
 
 def read_tokenizer(path: Path, vocabulary: int) -> Tokenizer:
     """Pieces with scores, as SentencePiece has them: those neighbours merge first whose piece scores highest."""
+    pieces = _pieces(path, vocabulary)
+    if pieces is None:
+        raise UserError(f"the tokenizer '{path}' has not exactly the {vocabulary} pieces of the model, or is cut off")
+    words = [piece.decode("utf-8", "replace").replace(" ", SPACE) for _, piece in pieces]
+    return sentencepiece(words, [score for score, _ in pieces], f"'{path}'")
+
+
+def _tokenizer_beside(path: Path, vocabulary: int) -> Path:
+    """tokenizer.bin, or tok512.bin for a vocabulary of 512; of several, the one with as many pieces."""
+    found = sorted(each for each in path.parent.glob("tok*.bin") if each != path)
+    if not found:
+        raise UserError(f"there is no tok*.bin beside '{path}'; name the tokenizer with --tokenizer")
+    fitting = found if len(found) == 1 else [each for each in found if _pieces(each, vocabulary) is not None]
+    if len(fitting) != 1:
+        which = f"{len(fitting) or 'none'} of the {len(found)} tok*.bin beside '{path}'"
+        raise UserError(f"{which} have the {vocabulary} pieces of the model; name the tokenizer with --tokenizer")
+    return fitting[0]
+
+
+def _pieces(path: Path, count: int) -> list[tuple[float, bytes]] | None:
+    """Scores and pieces; None where the file has more or fewer."""
     try:
-        data = path.read_bytes()
+        data = path.read_bytes() if path.stat().st_size <= LARGEST_TOKENIZER else b""
     except OSError as error:
         raise UserError(f"cannot read the tokenizer '{path}': {error.strerror}; it lies beside the model") from None
-    words, scores, place = [], [], 4
-    for _ in range(vocabulary):
-        score, length = struct.unpack_from("<fi", data, place) if place + 8 <= len(data) else (0.0, -1)
-        if not 0 <= length <= len(data) - place - 8:
-            raise UserError(
-                f"the tokenizer '{path}' has fewer than the {vocabulary} pieces of the model, or is cut off"
-            )
-        words.append(data[place + 8 : place + 8 + length].decode("utf-8", "replace").replace(" ", SPACE))
-        scores.append(score)
-        place += 8 + length
-    return sentencepiece(words, scores, f"'{path}'")
+    found: list[tuple[float, bytes]] = []
+    place = 4
+    while len(found) < count and place + 8 <= len(data):
+        score, length = struct.unpack_from("<fi", data, place)
+        place += 8
+        if not 0 <= length <= len(data) - place:
+            return None
+        found.append((score, data[place : place + length]))
+        place += length
+    return found if len(found) == count and place == len(data) else None
 
 
-def sentencepiece(words: list[str], scores: list[float], where: str) -> Tokenizer:
-    """The tokenizer of a SentencePiece BPE vocabulary whose first three are <unk>, <s> and </s>."""
+def sentencepiece(words: list[str], scores: list[float], where: str, kinds: Sequence[int] = ()) -> Tokenizer:
+    """The tokenizer of a SentencePiece BPE vocabulary whose first three are <unk>, <s> and </s>.
+
+    `kinds`: of each piece, where some are not made by merging.
+    """
     names = [*SPECIAL, *words[3:]]
+    kinds = [CONTROL] * 3 + list(kinds or [NORMAL] * len(names))[3:]
     ids = {name: id for id, name in enumerate(names)}
     if len(ids) < len(names):
         raise UserError(f"the tokenizer {where} has a piece twice")
-    ranked = sorted(range(3, len(names)), key=lambda id: -scores[id])
+    if max(map(len, names)) > LONGEST_PIECE:  # all the ways to cut it are looked at below
+        raise UserError(f"the tokenizer {where} has a piece of more than {LONGEST_PIECE} characters")
+    ranked = sorted((id for id, kind in enumerate(kinds) if kind == NORMAL), key=lambda id: -scores[id])
     merges = [
         (name[:cut], name[cut:])
         for name in (names[id] for id in ranked)
@@ -139,7 +170,9 @@ def sentencepiece(words: list[str], scores: list[float], where: str) -> Tokenize
         backend.decoder = decoders.Sequence(
             [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
         )
-        backend.add_special_tokens(list(SPECIAL))
+        backend.add_special_tokens([name for name, kind in zip(names, kinds, strict=True) if kind == CONTROL])
+        added = [name for name, kind in zip(names, kinds, strict=True) if kind == USER_DEFINED]
+        backend.add_tokens([tokenizers.AddedToken(name, normalized=False) for name in added])
         tokenizer = Tokenizer(backend, "</s>")
     tokenizer.start = ids["<s>"]
     return tokenizer

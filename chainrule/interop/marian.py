@@ -13,7 +13,7 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.interop.folder import read_json, read_tensors
-from chainrule.interop.imported import fill, require, whole
+from chainrule.interop.imported import fill, refuse_sizes, require, whole
 from chainrule.interop.layout import Part, Tensors, take_in
 from chainrule.interop.spm import make_tokenizer, read_spm
 from chainrule.layers.positions import halved_sinusoids
@@ -134,6 +134,7 @@ def _model(config: Config, theirs: Tensors, source: Vocabulary, target: Vocabula
     layers = config.encoder_layers + config.decoder_layers
     if layers > len(theirs):  # before anything is made of so many
         raise UserError(f"the settings speak of {layers:,} layers, but the files hold {len(theirs)} tensors")
+    refuse_sizes(config.width, (len(source.order), len(target.order), config.width_of_feedforward), theirs)
     with torch.device("meta"):  # no memory: the weights come from the file
         model = Model(config, len(target.order), eos=len(target.names))
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -184,5 +185,7 @@ def _without_repeats(tensors: Tensors, config: Config) -> Tensors:
 
 
 def _are_sinusoids(table: np.ndarray, width: int) -> bool:
+    if table.ndim != 2 or table.shape[1] != width:
+        return False
     waves = halved_sinusoids(0, len(table), width).numpy()
-    return table.shape == waves.shape and np.allclose(table, waves, atol=1e-3)  # they may be stored in 16 bits
+    return np.allclose(table, waves, atol=1e-3)  # they may be stored in 16 bits

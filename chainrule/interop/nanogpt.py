@@ -8,7 +8,7 @@ from pathlib import Path
 from chainrule.errors import UserError
 from chainrule.interop import layout
 from chainrule.interop.checkpoint import arrays_in, read_checkpoint
-from chainrule.interop.imported import Imported, build, whole
+from chainrule.interop.imported import Imported, build, flag, whole
 from chainrule.models.transformer import GPT2, Config
 from chainrule.text.base import Tokenizer
 
@@ -28,11 +28,11 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> Imported:
         num_heads=whole(settings, "n_head"),
         context_length=whole(settings, "block_size"),
         activation="gelu",
-        bias=settings.get("bias", True) is True,
+        bias=flag(settings, "bias", True),
     )
     tensors = {
         name.removeprefix("_orig_mod."): array
-        for name, array in arrays_in(found["model"]).items()
+        for name, array in arrays_in(found["model"], path).items()
         if not name.endswith((".attn.bias", ".attn.masked_bias"))
     }
     tensors.pop("lm_head.weight", None)  # it is the embedding

@@ -5,11 +5,6 @@ others:    tokens (batch, time) -> logits (batch, time, vocabulary), time at mos
 """
 
 import importlib.util
-import io
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +13,7 @@ from torch import Tensor, nn
 
 from chainrule.errors import UserError
 from chainrule.interop.huggingface_write import write_tokenizer
+from chainrule.interop.quiet import quiet
 from chainrule.layers.attention import Positions
 from chainrule.layers.positions import rotations
 from chainrule.models import transformer
@@ -90,23 +86,10 @@ def _trace(model: NeuralModel, path: Path) -> None:
     most = model.context_length or 1 << 20
     example = torch.zeros(2, min(most, 5), dtype=torch.long)
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("time", max=most)}
-    with _quiet(), torch.no_grad():
+    with quiet(), torch.no_grad():
         program = torch.onnx.export(
             whole, (example,), dynamo=True, verbose=False, input_names=["tokens"], output_names=["logits"],
             dynamic_shapes={"tokens": sizes},
         )  # fmt: skip
         assert program is not None
         program.save(path)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """torch's exporter talks of itself at length."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)

@@ -50,7 +50,7 @@ def read_model(path: Path, tokenizer_path: Path | None = None) -> Found:
     if path.suffix == ".bin":
         from chainrule.interop.llama2c import read_llama2c
 
-        return _transformer(read_llama2c(path, tokenizer_path or _tokenizer_beside(path)), "llama2c")
+        return _transformer(read_llama2c(path, tokenizer_path), "llama2c")
     if path.suffix in (".pt", ".pth"):
         from chainrule.interop.nanogpt import read_nanogpt
 
@@ -65,14 +65,6 @@ def read_model(path: Path, tokenizer_path: Path | None = None) -> Found:
 
 def _transformer(found: Any, format: str) -> Found:
     return Found("transformer", found.model, found.tokenizer, found.notes, format)
-
-
-def _tokenizer_beside(path: Path) -> Path:
-    """llama2.c keeps it as tokenizer.bin, or tok512.bin for a vocabulary of 512."""
-    found = sorted(each for each in path.parent.glob("tok*.bin") if each != path)
-    if not found:
-        raise UserError(f"there is no tok*.bin beside '{path}'; name the tokenizer with --tokenizer")
-    return found[0]
 
 
 def _tokenizer(path: Path | None) -> Tokenizer | None:

@@ -4,11 +4,7 @@ Each has a name with its version, the tokens of a text as it cuts it (None where
 of ids: (time, vocabulary).
 """
 
-import io
 import os
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.interop.imported import Imported
+from chainrule.interop.quiet import quiet
 
 
 class Reader(Protocol):
@@ -51,7 +48,7 @@ class Transformers:
         import transformers
 
         self.name = f"transformers {transformers.__version__}"
-        with _quiet():
+        with quiet():
             options: dict[str, Any] = {"dtype": torch.float32, "local_files_only": True}
             if gguf_file:
                 options["gguf_file"] = gguf_file
@@ -124,11 +121,3 @@ class OnnxRuntime:
                 state = dict(zip(state, after, strict=True))
                 found.append(logits[0])
         return np.concatenate(found)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without progress bars and advice."""
-    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield

@@ -18,7 +18,7 @@ from chainrule.text.base import SPACE, Tokenizer, library_errors
 
 VARINT, EIGHT_BYTES, COUNTED, FOUR_BYTES = 0, 1, 2, 5  # wire types
 PIECES, TRAINER, NORMALIZER = 1, 2, 3  # fields of a ModelProto
-NORMAL, UNKNOWN, CONTROL, UNUSED = 1, 2, 3, 5  # kinds of pieces that are known here
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces
 UNIGRAM = 1
 # Fields that change what a text is cut into, by where they are: a name, the value that is known here, the default.
 KNOWN = {

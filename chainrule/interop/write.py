@@ -105,14 +105,26 @@ WRITERS = {"huggingface": _huggingface, "gguf": _gguf, "onnx": _onnx}
 
 
 def _check_free(path: Path, format: str, overwrite: bool) -> None:
-    """What is there may be replaced if it was exported too."""
-    if path.exists() and not overwrite:
-        raise UserError(f"'{path}' exists already; choose another name with -o, or pass --overwrite")
-    if path.exists() and path.is_dir() == (format == "gguf"):
-        kind = "one file" if format == "gguf" else "a folder"
+    """What is there may be replaced if it was exported too, which the report beside it tells."""
+    is_file = format == "gguf"
+    taken = [each for each in ((path, _card(path), _report(path)) if is_file else (path,)) if each.exists()]
+    if taken and not overwrite:
+        raise UserError(f"'{taken[0]}' exists already; choose another name with -o, or pass --overwrite")
+    if path.exists() and path.is_dir() == is_file:
+        kind = "one file" if is_file else "a folder"
         raise UserError(f"{format} is {kind}, which '{path}' is not; choose another name with -o")
-    if path.is_dir() and any(path.iterdir()) and not (path / REPORT).is_file():
-        raise UserError(f"'{path}' was not made by chainrule export, so it stays; choose another name with -o")
+    report = _report(path) if is_file else path / REPORT
+    is_empty = path.is_dir() and not any(path.iterdir())
+    if taken and not is_empty and not report.is_file():
+        raise UserError(f"'{taken[0]}' was not made by chainrule export, so it stays; choose another name with -o")
+
+
+def _card(path: Path) -> Path:
+    return path.with_name(f"{path.name}.md")
+
+
+def _report(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{REPORT}")
 
 
 @contextmanager
@@ -138,8 +150,7 @@ def _move_folder(folder: Path, path: Path) -> Path:
 
 def _move_file(folder: Path, path: Path) -> Path:
     """Its card and report lie beside it, under its name."""
-    report = path.with_suffix(f".{REPORT}")
-    (folder / "README.md").replace(path.with_suffix(".md"))
-    (folder / REPORT).replace(report)
+    (folder / "README.md").replace(_card(path))
+    (folder / REPORT).replace(_report(path))
     (folder / path.name).replace(path)
-    return report
+    return _report(path)

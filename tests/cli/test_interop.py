@@ -89,6 +89,29 @@ def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: p
     assert "not checked with transformers: not here" in err
 
 
+def test_a_file_and_what_lies_beside_it_are_replaced_only_if_exported(chainrule, llama, monkeypatch):
+    pytest.importorskip("gguf")
+    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
+    kept = ("cows.gguf", "cows.md", "cows.parity.json", "own.gguf.md")
+    for name in kept:
+        Path(name).write_text("years of work")
+    for arguments, told in (
+        ((), "'cows.gguf' exists already"),
+        (("--overwrite",), "'cows.gguf' was not made by chainrule export, so it stays"),
+        (("-o", "own.gguf"), "'own.gguf.md' exists already"),
+        (("-o", "own.gguf", "--overwrite"), "'own.gguf.md' was not made by chainrule export, so it stays"),
+    ):
+        code, _, err = chainrule("export", llama, "--to", "gguf", *arguments)
+        assert code == 2
+        assert told in err
+    Path("cows.gguf").unlink()
+    for arguments in ((), ("--overwrite",)):
+        told = json.loads(chainrule("export", llama, "--to", "gguf", "--json", *arguments)[1])
+        assert told["report"] == "cows.gguf.parity.json"
+    assert all(Path(name).read_text() == "years of work" for name in kept[1:])
+    assert Path("cows.gguf.md").read_text().startswith("---")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -155,7 +178,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
         ("model.safetensors", "holds weights alone; name its folder"),
         ("model.gguf", "is not a GGUF file, or is cut off"),
         ("model.pt", "is not a checkpoint of plain tensors"),
-        ("model.bin", "there is no tok*.bin beside"),
+        ("model.bin", "is not a llama2.c file"),
     ],
 )
 def test_what_cannot_be_imported_is_told(chainrule, tmp_path: Path, name: str, told: str):

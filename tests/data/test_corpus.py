@@ -10,7 +10,7 @@ import pytest
 
 from chainrule.data import corpus as corpus_module
 from chainrule.data.corpus import DEFAULT_READING, Corpus, Reading
-from chainrule.errors import UserError
+from chainrule.errors import UserError, one_line
 
 
 def texts(corpus: Corpus) -> list[str]:
@@ -133,7 +133,7 @@ def test_unknown_settings_are_refused(tmp_path: Path) -> None:
         "pass auto or a codec of Python such as latin-1 or cp1252"
     )
     for name in ("hex", "qqqqqq", "", "undefined", "a\0b"):
-        assert f"encoding '{name}' is not known" in sentence(path, reading=Reading(encoding=name))
+        assert f"encoding '{one_line(name)}' is not known" in sentence(path, reading=Reading(encoding=name))
 
 
 def test_an_encoding_is_used_for_every_file(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_missing_file_is_named_with_the_nearest_name_beside_it(folder: Path) -
     assert sentence("text") == "'text' not found; did you mean 'texts'?"
     assert sentence("qqqqqq") == "'qqqqqq' not found; name a file, a folder or a quoted pattern"
     assert "there is no folder 'nowhere'" in sentence("nowhere/a.txt")
-    assert "'a\0b' not found" in sentence("a\0b")
+    assert r"'a\x00b' not found" in sentence("a\0b")
 
 
 def test_a_broken_link_is_called_one(tmp_path: Path) -> None:

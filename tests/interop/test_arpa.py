@@ -14,7 +14,7 @@ import tokenizers
 
 from chainrule.data.documents import Documents, cut
 from chainrule.errors import UserError
-from chainrule.interop import arpa
+from chainrule.interop import arpa, arpa_text
 from chainrule.interop.arpa import read_arpa, write_arpa
 from chainrule.models.ngram import Config, Model
 from chainrule.ngram.query import score_stream
@@ -468,6 +468,17 @@ def test_empty_missing_and_damaged_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.arpa.gz").write_bytes(compressed[:10] + b"\xff" * 50)
     with pytest.raises(UserError, match=r"bad.arpa.gz' line 1: the compressed file is damaged"):
         read_arpa(tmp_path / "bad.arpa.gz")
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_file_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch, members):
+    monkeypatch.setattr(arpa_text, "LARGEST_TEXT", 1 << 20)
+    bomb = gzip.compress(SMALL.encode()) + members * gzip.compress(bytes((8 << 20) // members))
+    (tmp_path / "bomb.arpa.gz").write_bytes(bomb)
+    with pytest.raises(UserError, match="bomb.arpa.gz' unpacks to more than 200 times its size, which no ARPA file do"):
+        read_arpa(tmp_path / "bomb.arpa.gz")
+    (tmp_path / "long.arpa.gz").write_bytes(gzip.compress(b"\n" * 900_000 + SMALL.encode()))
+    assert read_arpa(tmp_path / "long.arpa.gz")[1].vocabulary_size == 4
 
 
 @needs_files

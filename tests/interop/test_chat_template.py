@@ -144,6 +144,32 @@ def test_a_template_made_of_a_style_is_recognised(style: str):
         assert recognise(template_of(Chat(style, "Be kind."))) == Chat(style, "Be kind.")
 
 
+def turns(user: str, system: str = "eos_token", assistant: str = "eos_token") -> str:
+    """Zephyr's marks, with these after what each has said."""
+    ends = {"system": system, "user": user, "assistant": assistant}
+    said = (
+        f"{{% if message['role'] == '{role}' %}}{{{{ '<|{role}|>\n' + message['content'] + {end} }}}}{{% endif %}}"
+        for role, end in ends.items()
+    )
+    return "{% for message in messages %}" + "".join(said) + "{% endfor %}{{ '<|assistant|>\n' }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "style"),
+    [
+        (turns("eos_token"), "zephyr"),
+        (turns("eos_token + '\\n'").replace("message['content']", "message.content").replace("'", '"'), "zephyr"),
+        (turns("'\n'", "'\n'", "eos_token + '\n'"), "transcript"),  # Falcon 3, Tulu
+        (turns("'<|end|>\n'", "'<|end|>\n'", "'<|end|>\n'") + "{{ eos_token }}", "transcript"),  # Phi 3
+        (turns("eos_token", assistant="'<|end|>' + eos_token"), "transcript"),
+        (turns("eos_token") + "<|end|>", "transcript"),
+        (turns("'\n' + eos_token"), "transcript"),
+    ],
+)
+def test_marks_alone_do_not_make_it_zephyrs(template: str, style: str):
+    assert recognise(template) == Chat(style)
+
+
 def test_a_transcript_needs_no_template():
     assert template_of(None) is None and template_of(Chat()) is None
 

@@ -9,14 +9,18 @@ import torch
 import torch.nn.functional as F
 
 from chainrule.errors import UserError
+from chainrule.interop import gguf_write
 from chainrule.interop.gguf import find_smollm2, read_gguf
-from chainrule.interop.gguf_file import read_file
+from chainrule.interop.gguf_file import TYPES, read_file
+from chainrule.interop.gguf_tokenizer import read_tokenizer
 from chainrule.interop.gguf_write import write_gguf
 from chainrule.interop.llama2c import read_llama2c
 from chainrule.interop.readers import LlamaCpp
+from chainrule.text.chat import Chat, Message
 from tests.interop.models import PROFILES, TEXT, bpe, transformer
 from tests.interop.test_llama2c import STORIES, needs_stories
 from tests.text.samples import train
+from tests.text.test_chat import TEMPLATES
 
 gguf = pytest.importorskip("gguf")
 TEXTS = ("the cat sat", "It's 12,345 and we'll\n\n  see naïve 日本 😀", "say <eos> and </s>", " \t x")
@@ -78,6 +82,72 @@ def test_eight_bits_are_whole_multiples_of_a_scale_for_every_32_numbers(tmp_path
     norms = [name for name in model.state_dict() if "norm" in name]
     stored = read_gguf(path).model.state_dict()
     assert all(torch.equal(stored[name], model.state_dict()[name]) for name in norms)
+
+
+def half(number: float) -> bytes:
+    return np.float16(number).tobytes()
+
+
+def blocks(kind: str) -> np.ndarray:
+    """Three rows of 512 numbers: as the package quantises them, or of any bytes with scales of moderate size."""
+    rng = np.random.default_rng(11)
+    type = gguf.GGMLQuantizationType[kind]
+    if kind not in ("Q4_K", "Q6_K"):
+        return gguf.quants.quantize(rng.normal(size=(3, 512)).astype(np.float32), type)
+    found = rng.integers(0, 256, (6, gguf.GGML_QUANT_SIZES[type][1]), np.uint8)
+    scales = slice(0, 4) if kind == "Q4_K" else slice(-2, None)
+    found[:, scales] = np.frombuffer(half(0.01) * 2, np.uint8)[: len(found[0, scales])]
+    return found.reshape(3, -1)
+
+
+def stored(folder: Path, data: np.ndarray, kind: str) -> np.ndarray:
+    """What we read of a file in which the package has put a tensor."""
+    writer = gguf.GGUFWriter(folder / "one.gguf", "llama")
+    writer.add_tensor("one", data, raw_dtype=gguf.GGMLQuantizationType[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = read_file(folder / "one.gguf")[1]["one"]
+    assert found.kind == kind
+    return found.numbers()
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _, _ in TYPES.values()])
+def test_blocks_of_every_type_are_read_as_the_package_reads_them(kind: str, tmp_path: Path):
+    data = blocks(kind)
+    found = stored(tmp_path, data, kind)
+    assert (found.shape, found.dtype) == ((3, 512), np.float32)
+    expected = gguf.quants.dequantize(data, gguf.GGMLQuantizationType[kind])
+    np.testing.assert_array_equal(found, expected)
+    assert found.std() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("kind", "block", "numbers"),
+    [
+        # 1.5 x 2^1, -1 x 2^-2: the upper halves of their 32 bits
+        ("BF16", bytes([0x40, 0x40, 0x80, 0xBE]), [3.0, -0.25]),
+        # scale x (q - 8): the lower four bits of 16 bytes, then the upper ones
+        ("Q4_0", half(0.5) + bytes([0x1F] + [0x80] * 15), [3.5] + [-4.0] * 15 + [-3.5] + [0.0] * 15),
+        # scale x q + least
+        ("Q4_1", half(0.5) + half(-2) + bytes([0x1F] + [0x80] * 15), [5.5] + [-2.0] * 15 + [-1.5] + [2.0] * 15),
+        # of 32 numbers each: scale x 2 x q - least x 4 in the first half, scale x 1 x q - least x 3 in the second
+        (
+            "Q4_K",
+            half(0.5) + half(0.25) + bytes([2] * 4 + [4] * 4 + [0x31] * 4) + bytes([0x97] * 128),
+            ([6.0] * 32 + [8.0] * 32) * 2 + ([2.75] * 32 + [3.75] * 32) * 2,
+        ),
+        # scale x 2 x (q - 32): four lower bits here, two upper ones there
+        (
+            "Q6_K",
+            bytes([0x21] * 128) + bytes([0b00_01_10_11] * 64) + bytes([2] * 16) + half(0.5),
+            ([17.0] * 32 + [1.0] * 32 + [-14.0] * 32 + [-30.0] * 32) * 2,
+        ),
+    ],
+)
+def test_a_block_worked_out_by_hand(kind: str, block: bytes, numbers: list[float], tmp_path: Path):
+    assert stored(tmp_path, np.frombuffer(block, np.uint8)[None], kind).tolist() == [numbers]
 
 
 def test_rows_that_no_block_fits_are_told(tmp_path: Path):
@@ -159,6 +229,110 @@ def test_stories_keep_their_pieces_and_scores(tmp_path: Path):
     np.testing.assert_allclose(reader.logits(ids), logits(stories.model, ids), atol=1e-4)
     for text in ("Once upon a time, there was", "naïve 日本\n", "</s>"):
         assert reader.tokenize(text) == [1, *stories.tokenizer.encode(text).tolist()]
+
+
+PIECES = {
+    "<unk>": 2, "<s>": 3, "</s>": 3, "[INST]": 3, "[/INST]": 3, "cat dog": 4, "▁": 1, "[": 1, "I": 1, "N": 1, "S": 1,
+    "T": 1, "]": 1, "/": 1, "a": 1, "[I": 1, "NST]": 1, "[INS": 1, "T]": 1, "<0x41>": 6, "[PAD]": 5,
+}  # fmt: skip
+
+
+def pieces(**changes: Any) -> dict[str, Any]:
+    """SentencePiece's settings in a GGUF file, as Mistral's third version has them."""
+    own = {
+        "model": "llama", "tokens": list(PIECES), "token_type": list(PIECES.values()), "eos_token_id": 2,
+        "bos_token_id": 1, "scores": [-float(id) for id in range(len(PIECES))], **changes,
+    }  # fmt: skip
+    return {f"tokenizer.ggml.{name}": value for name, value in own.items()} | {
+        "tokenizer.chat_template": TEMPLATES["mistral-v3"]
+    }
+
+
+def test_control_tokens_of_sentencepiece_mark_turns_and_those_of_a_user_stay_whole():
+    tokenizer = read_tokenizer(pieces(), Path("a.gguf"))
+    assert tokenizer.chat == Chat("mistral-v3")
+    ids = tokenizer.encode_pieces(tokenizer.chat.pieces([Message("user", "a[INST]")])).tolist()
+    assert (ids[:2], ids[-1], ids.count(3)) == ([1, 3], 4, 1)  # what the user says begins no turn
+    assert tokenizer.encode("acat doga").tolist() == [6, 14, 5, 6, 14]
+    assert list(tokenizer.special) == ["<unk>", "<s>", "</s>", "[INST]", "[/INST]"]
+
+
+def test_kinds_of_pieces_survive_the_way_there_and_back(tmp_path: Path):
+    known = {f"<0x{byte:02X}>": 6 for byte in range(256)}
+    words = [name for name in PIECES if name not in ("[PAD]", "<0x41>")]
+    kinds = [*(PIECES[name] for name in words), *known.values()]
+    tokenizer = read_tokenizer(
+        pieces(tokens=[*words, *known], token_type=kinds, scores=[-float(id) for id in range(len(kinds))]), Path("a")
+    )
+    _, _, path = written("llama", tmp_path, tokenizer=tokenizer)
+    assert read_file(path)[0]["tokenizer.ggml.token_type"] == kinds
+    assert read_gguf(path).tokenizer.json == tokenizer.json
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"token_type": [*[*PIECES.values()][:-1], 7]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [*[*PIECES.values()][:-1], [1]]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [1, 2]}, "has kinds of tokens that are not known here"),
+        ({"token_type": [*[*PIECES.values()][:-1], 2]}, "is not the SentencePiece that is known here"),
+        ({"bos_token_id": 3}, "is not the SentencePiece that is known here"),
+        ({"tokens": [*[*PIECES][:-1], "a" * 600]}, "has a piece of more than 512 characters"),
+    ],
+)
+def test_pieces_that_are_not_known_are_refused(changes: dict[str, Any], told: str):
+    with pytest.raises(UserError, match=told):
+        read_tokenizer(pieces(**changes), Path("a.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"pre": None}, r"cuts text in a way not known here \('default'\)"),
+        ({"pre": "default"}, r"cuts text in a way not known here \('default'\)"),
+        ({"tokens": ["a", "b", "ab", "<x>", "<x>", "</s>"]}, "has a token twice"),
+        ({"tokens": ["a", "b", "ab", "a", "<x>", "</s>"], "token_type": [1, 1, 1, 1, 3, 3]}, "has a token twice"),
+        ({"tokens": ["a", "b", "ab", "<w>", "</s>", "</s>"]}, "has a token twice"),
+    ],
+)
+def test_byte_level_vocabularies_that_leave_a_guess_are_refused(changes: dict[str, Any], told: str):
+    own = {
+        "model": "gpt2", "pre": "gpt-2", "tokens": ["a", "b", "ab", "<w>", "<x>", "</s>"], "merges": ["a b"],
+        "token_type": [1, 1, 1, 3, 3, 3], "eos_token_id": 5,
+    }  # fmt: skip
+    known = read_tokenizer({f"tokenizer.ggml.{name}": value for name, value in own.items()}, Path("a.gguf"))
+    assert [known.backend.token_to_id(name) for name in ("ab", "<x>", "</s>")] == [2, 4, 5]
+    settings = {f"tokenizer.ggml.{name}": value for name, value in (own | changes).items() if value is not None}
+    with pytest.raises(UserError, match=told):
+        read_tokenizer(settings, Path("a.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_plain"),
+    [
+        ({"scale_linear": 1.0, "scaling.type": "none", "scaling.factor": 1.0, "scaling.finetuned": False}, True),
+        ({"scaling.original_context_length": 48}, True),
+        ({"scale_linear": 2.0}, False),
+        ({"scaling.factor": 4.0}, False),
+        ({"scaling.type": "yarn"}, False),
+        ({"scaling.attn_factor": 0.5}, False),
+    ],
+)
+def test_rotary_positions_that_are_stretched_are_refused(tmp_path: Path, monkeypatch, settings, is_plain: bool):
+    def add(writer: Any, *arguments: Any) -> None:
+        original(writer, *arguments)
+        for name, value in settings.items():
+            kinds = {bool: writer.add_bool, float: writer.add_float32, int: writer.add_uint32, str: writer.add_string}
+            kinds[type(value)](f"llama.rope.{name}", value)
+
+    original = gguf_write._write_settings
+    monkeypatch.setattr(gguf_write, "_write_settings", add)
+    _, _, path = written("llama", tmp_path)
+    if is_plain:
+        assert read_gguf(path).model.config.rotary_base == 10000.0
+        return
+    with pytest.raises(UserError, match="rotary positions are stretched"):
+        read_gguf(path)
 
 
 def smollm2() -> Path:

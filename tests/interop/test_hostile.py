@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop.gguf import read_gguf
 from chainrule.interop.gguf_write import write_gguf
@@ -128,6 +130,76 @@ def test_a_tokenizer_that_makes_its_library_panic(folder: Path):
     assert "is not a tokenizer that can be read" in refused(lambda: read_huggingface(folder))
 
 
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_checkpoints_cut_off_at_every_kilobyte(folder: Path, is_zip: bool):
+    as_checkpoint(folder)
+    path = folder / "pytorch_model.bin"
+    if not is_zip:  # as torch wrote them before
+        torch.save(torch.load(path), path, _use_new_zipfile_serialization=False)
+    assert read_huggingface(folder).model.config.width == 32
+    whole = path.read_bytes()
+    for size in range(0, len(whole) - 1, 1024):
+        path.write_bytes(whole[:size])
+        assert "is not a checkpoint of plain tensors" in refused(lambda: read_huggingface(folder))
+
+
+def as_checkpoint(folder: Path, **changes: Any) -> None:
+    """The folder's weights in torch's own file, some of them changed."""
+    tensors: dict[str, Any] = {
+        name: torch.from_numpy(array.copy()) for name, array in load_arrays(folder / "model.safetensors")[0].items()
+    }
+    (folder / "model.safetensors").unlink()
+    torch.save(tensors | changes, folder / "pytorch_model.bin")
+
+
+def test_parameters_are_weights_too(folder: Path):
+    expected = read_huggingface(folder).model.state_dict()
+    norm = torch.nn.Parameter(torch.ones(32, dtype=torch.float64))
+    as_checkpoint(folder, **{"model.norm.weight": norm})
+    found = read_huggingface(folder).model.state_dict()
+    assert torch.equal(found.pop("norm.weight"), torch.ones(32))
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in found.items())
+
+
+@pytest.mark.parametrize(
+    ("norm", "told"),
+    [
+        (lambda: torch.ones(32).to_sparse(), "is stored in a way not known here (sparse_coo, float32, cpu)"),
+        (lambda: torch.ones(32, device="meta"), "is stored in a way not known here (strided, float32, meta)"),
+        (lambda: torch.quantize_per_tensor(torch.ones(32), 0.1, 0, torch.qint8), "not known here (strided, qint8, cpu"),
+        (lambda: torch.ones(1).expand(1 << 40), "has more numbers than are stored for it"),
+        (lambda: torch.ones(32, dtype=torch.int64), "is of type int64; weights must be floating-point numbers"),
+        (lambda: torch.ones(32, dtype=torch.complex64), "is stored in a way not known here (strided, complex64, cpu)"),
+        (lambda: [1.0] * 32, "'model.norm.weight' in the checkpoint must be a tensor, found list"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")  # torch has given up quantised tensors
+def test_tensors_that_are_not_plain_are_refused_by_name(folder: Path, norm: Callable[[], Any], told: str):
+    as_checkpoint(folder, **{"model.norm.weight": norm()})
+    sentence = refused(lambda: read_huggingface(folder))
+    assert told in sentence
+    assert "model.norm.weight" in sentence
+
+
+def test_many_tensors_of_one_memory_take_none(folder: Path):
+    """Each is as large as what is stored, but a thousand of them would be a thousand times that when widened."""
+    shared = torch.ones(1 << 20, dtype=torch.float16)
+    as_checkpoint(folder, **{f"t{n}": shared for n in range(1000)})
+    assert "have more numbers than the file holds" in refused(lambda: read_huggingface(folder))
+
+
+def test_names_in_a_file_cannot_steer_a_terminal(folder: Path, file: Path):
+    def rename(header: dict[str, Any]) -> None:
+        header["\x1b[2J\nall is well"] = header.pop("model.norm.weight")
+
+    rewritten(folder / "model.safetensors", rename)
+    assert refused(lambda: read_huggingface(folder)).isprintable()
+    file.write_bytes(file.read_bytes().replace(b"output_norm.weight", b"\x1b]0;a\x07\nnorm.weight"))
+    sentence = refused(lambda: read_gguf(file))
+    assert sentence.isprintable()
+    assert r"\x1b]0;a\x07" in sentence
+
+
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 50_000, "{", "[]", "\x00", '{"model_type": ["llama"]}'])
 def test_settings_that_are_not_settings(folder: Path, text: str):
     (folder / "config.json").write_text(text)
@@ -167,6 +239,33 @@ def test_gguf_files_that_declare_what_they_do_not_hold(tmp_path: Path, data: byt
     path = tmp_path / "model.gguf"
     path.write_bytes(data)
     refused(lambda: read_gguf(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "told"),
+    [
+        (b"token_embd.weight", (1 << 62, 0), "'token_embd.weight' has no numbers"),
+        (b"token_embd.weight", (0, 1 << 63), "'token_embd.weight' has no numbers"),
+        (b"blk.0.attn_q.weight", (256, 4), "has 4 rows, which are no pairs of 4 heads"),
+        (b"blk.0.attn_v.weight", (256, 2), "the settings want 16 rows"),
+    ],
+)
+def test_gguf_tensors_of_another_shape_are_refused(file: Path, name: bytes, sizes: tuple[int, int], told: str):
+    data = bytearray(file.read_bytes())
+    place = data.index(name) + len(name) + 4  # after the number of dimensions
+    struct.pack_into("<QQ", data, place, *sizes)
+    file.write_bytes(data)
+    assert told in refused(lambda: read_gguf(file))
+
+
+def test_settings_of_more_numbers_than_can_be_counted(tmp_path: Path):
+    tokenizer = bpe()
+    write_huggingface(transformer("gpt2", tokenizer), tokenizer, tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(settings | {"n_positions": 2**31 - 1, "n_embd": 2**31 - 4}))
+    sentence = refused(lambda: read_huggingface(tmp_path))
+    assert "the settings speak of" in sentence
+    assert "numbers, but the files hold" in sentence
 
 
 def test_gguf_with_any_byte_of_its_header_changed_is_refused_or_a_model(file: Path):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.generation import Beam, Sampling, beam_search, sample
 from chainrule.interop.huggingface import read_huggingface
@@ -96,6 +97,17 @@ def test_greedy_and_beam_are_theirs(pair):
     assert list(best.ids) == beams[0, ids.shape[1] :].tolist()
 
 
+def test_every_tensor_of_another_shape_is_refused_by_name(pair, tmp_path):
+    _, folder = pair
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    tensors, _ = load_arrays(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        for changed in (tensor[1:], np.float32(1), np.zeros((2**40, 0), np.float32)):
+            save_arrays(tmp_path / "model.safetensors", tensors | {name: np.asarray(changed)})
+            with pytest.raises(UserError, match=f"'{name}'"):
+                read_huggingface(tmp_path)
+
+
 @pytest.fixture
 def folder(tokenizer, tmp_path) -> Path:
     transformers = pytest.importorskip("transformers")
@@ -132,6 +144,23 @@ def test_rows_that_stand_for_no_token_are_left_out(folder, tokenizer):
         ({"vocab_size": 200}, "the tokenizer has 280 tokens but the model 200; they do not belong together"),
         ({"num_key_value_heads": 4}, "the settings want 32 rows"),
         ({"mlp_bias": True}, "'mlp_bias' is True"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rotary positions are of type 'linear'"),
+        ({"rope_scaling": [2]}, "the rotary settings of the model must be an object, got [2]"),
+        ({"rope_parameters": ""}, "the rotary settings of the model must be an object, got ''"),
+        ({"partial_rotary_factor": 0.5}, "'partial_rotary_factor' is 0.5"),
+        ({"attention_bias": "yes"}, "'attention_bias' in the model's settings must be true or false, got 'yes'"),
+        ({"tie_word_embeddings": 1}, "'tie_word_embeddings' in the model's settings must be true or false, got 1"),
+        ({"eos_token_id": 5}, "the model's settings end texts with token 5, which the tokenizer in"),
+        ({"eos_token_id": [5, 279]}, "the model's settings end texts with token 5, which the tokenizer in"),
+        ({"eos_token_id": "</s>"}, "the model's settings end texts with token '</s>', which the tokenizer in"),
+        ({"model_type": "mistral"}, "'sliding_window' is 4096 in the model's settings; only None is known here"),
+        ({"head_dim": ""}, "'head_dim' in the model's settings must be a whole number above zero, got ''"),
+        ({"head_dim": []}, "'head_dim' in the model's settings must be a whole number above zero, got []"),
+        (
+            {"head_dim": 2**30, "num_attention_heads": 2**30, "num_key_value_heads": 2**30},
+            "the settings speak of 1,152,921,504,606,846,976 x 32 numbers, but the files hold",
+        ),
+        ({"intermediate_size": 2**31 - 1}, "the settings speak of 2,147,483,647 x 32 numbers, but the files hold"),
     ],
 )
 def test_what_does_not_fit_is_refused(folder, settings, sentence):

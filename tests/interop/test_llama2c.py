@@ -1,6 +1,7 @@
 """llama2.c's stories260K says here what it says there, byte for byte; and files that are not what they say."""
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,12 +47,13 @@ def test_pairs_undo_halves():
 
 
 @needs_stories
-@pytest.mark.parametrize("size", [0, 5, 28, 1000, 1_056_536])
-def test_files_that_are_cut_off_are_refused(tmp_path, size):
+def test_files_cut_off_at_every_kilobyte_are_refused(tmp_path):
     cut = tmp_path / "cut.bin"
-    cut.write_bytes((STORIES / "stories260K.bin").read_bytes()[:size])
-    with pytest.raises(UserError, match="is not a llama2.c file, or is cut off|asks for"):
-        read_llama2c(cut, STORIES / "tok512.bin")
+    whole = (STORIES / "stories260K.bin").read_bytes()
+    for size in (5, *range(0, len(whole), 1024), len(whole) - 1):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(UserError, match="is not a llama2.c file, or is cut off|asks for"):
+            read_llama2c(cut, STORIES / "tok512.bin")
 
 
 @needs_stories
@@ -66,8 +68,64 @@ def test_headers_that_cannot_be_are_refused(tmp_path, header):
 @needs_stories
 def test_a_tokenizer_that_is_cut_off_or_missing_is_refused(tmp_path):
     cut = tmp_path / "tok.bin"
-    cut.write_bytes((STORIES / "tok512.bin").read_bytes()[:500])
-    with pytest.raises(UserError, match="has fewer than the 512 pieces"):
-        read_llama2c(STORIES / "stories260K.bin", cut)
+    whole = (STORIES / "tok512.bin").read_bytes()
+    for data in (whole[:500], whole[:-1], whole + b"\0", whole + struct.pack("<fi", 0.0, 1) + b"a"):
+        cut.write_bytes(data)
+        with pytest.raises(UserError, match="has not exactly the 512 pieces"):
+            read_llama2c(STORIES / "stories260K.bin", cut)
     with pytest.raises(UserError, match="cannot read the tokenizer"):
         read_llama2c(STORIES / "stories260K.bin", tmp_path / "none.bin")
+
+
+def small(folder: Path, name: str = "model.bin") -> Path:
+    """A model of 8 tokens, all of whose weights are 0.1."""
+    width, hidden, layers, heads, vocabulary, length = 4, 6, 1, 2, 8, 5
+    matrices = 4 * width * width + 3 * width * hidden
+    count = vocabulary * width + layers * (2 * width + matrices) + width + 2 * length * (width // heads // 2)
+    header = struct.pack("7i", width, hidden, layers, heads, heads, vocabulary, length)
+    (folder / name).write_bytes(header + np.full(count, 0.1, np.float32).tobytes())
+    return folder / name
+
+
+def pieces(*names: str) -> bytes:
+    data = [struct.pack("<fi", -float(id), len(name.encode())) + name.encode() for id, name in enumerate(names)]
+    return struct.pack("<i", 9) + b"".join(data)
+
+
+EIGHT = ("<unk>", "<s>", "</s>", " ", "a", "b", "ab", " a")
+
+
+def test_of_several_tokenizers_the_one_with_the_models_pieces_is_taken(tmp_path: Path):
+    model = small(tmp_path)
+    with pytest.raises(UserError, match=r"there is no tok\*.bin beside"):
+        read_llama2c(model)
+    (tmp_path / "tok10.bin").write_bytes(pieces(*EIGHT, "c", "d"))
+    with pytest.raises(UserError, match="has not exactly the 8 pieces"):
+        read_llama2c(model)
+    (tmp_path / "tok9.bin").write_bytes(b"not pieces")
+    with pytest.raises(UserError, match=r"none of the 2 tok\*.bin beside '.*' have the 8 pieces of the model; name"):
+        read_llama2c(model)
+    (tmp_path / "tok8.bin").write_bytes(pieces(*EIGHT))
+    assert read_llama2c(model).tokenizer.encode("ab").tolist() == [3, 6]
+    (tmp_path / "tokenizer.bin").write_bytes(pieces(*EIGHT))
+    with pytest.raises(UserError, match="2 of the 4"):
+        read_llama2c(model)
+
+
+@pytest.mark.parametrize("is_of_model", [True, False])
+def test_files_cut_off_anywhere_are_refused(tmp_path: Path, is_of_model: bool):
+    model, tokenizer = small(tmp_path), tmp_path / "tok8.bin"
+    tokenizer.write_bytes(pieces(*EIGHT))
+    assert read_llama2c(model).model.vocabulary_size == 8
+    path = model if is_of_model else tokenizer
+    whole = path.read_bytes()
+    for size in (*range(0, len(whole), 5), len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError, match="cut off|asks for"):
+            read_llama2c(model, tokenizer)
+
+
+def test_a_piece_of_a_million_characters_is_refused(tmp_path: Path):
+    (tmp_path / "tok8.bin").write_bytes(pieces(*EIGHT[:-1], "a" * 1_000_000))
+    with pytest.raises(UserError, match="has a piece of more than 512 characters"):
+        read_llama2c(small(tmp_path))

@@ -249,12 +249,14 @@ def test_nothing_in_torchs_file_is_run(folder, monkeypatch):
         ("model.encoder.layer_norm.weight", lambda _: torch.ones(32), "1 tensor is not of the architecture"),
         ("model.encoder.layers.0.fc2.weight", lambda x: x[:, 1:], "are 32 x 47 together; the settings want 32 x 48"),
         ("model.encoder.layers.0.self_attn.k_proj.bias", lambda x: x[1:], "the settings want 32 rows"),
-        ("final_logits_bias", lambda x: x[:, 1:], "'final_logits_bias' are"),
+        ("final_logits_bias", lambda x: x[:, 1:], "'final_logits_bias' is 1 x"),
         ("model.shared.weight", lambda x: x[1:], "'model.shared.weight' are"),
         ("model.shared.weight", lambda x: x * float("nan"), "has numbers that are not finite"),
         ("lm_head.weight", lambda _: torch.zeros(39, 32), "'lm_head.weight' and 'model.shared.weight' differ"),
         ("model.decoder.embed_positions.weight", lambda _: torch.zeros(64, 32), "are not sinusoids"),
         ("model.decoder.embed_positions.weight", lambda _: torch.zeros(3), "are not sinusoids"),
+        ("model.decoder.embed_positions.weight", lambda _: torch.tensor(3.0), "are not sinusoids"),
+        ("model.decoder.embed_positions.weight", lambda _: torch.zeros(10**12, 0), "are not sinusoids"),
     ],
 )
 def test_tensors_that_do_not_fit_are_refused(folder, name, change, sentence):
@@ -293,6 +295,10 @@ def test_tensors_that_do_not_fit_are_refused(folder, name, change, sentence):
         ({"encoder_layers": 1}, "16 tensors are not of the architecture that the settings describe"),
         ({"decoder_layers": 4}, "26 tensors of this architecture are missing: model.decoder.layers.3.self_attn.q_proj"),
         ({"encoder_layers": 10**9}, "the settings speak of 1,000,000,003 layers, but the files hold"),
+        (
+            {"d_model": 2**31 - 8, "encoder_ffn_dim": 2**31 - 1, "decoder_ffn_dim": 2**31 - 1},
+            "the settings speak of 2,147,483,647 x 2,147,483,640 numbers, but the files hold",
+        ),
         ({"d_model": "32"}, "'d_model' in the model's settings must be a whole number above zero"),
     ],
 )
