@@ -76,14 +76,15 @@ class BlockSteps:
         rows = np.arange(batch).repeat(time)
         places = (cache.lengths[:, None] - time + np.arange(time)).reshape(-1)
         addresses, shape = cache.memory
-        self._table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
+        table = self._table.copy()  # its own: others may be reading with the same blocks
+        table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
         widest = max(*self._hidden, width, (self._layout[0] + 2 * shape[1]) * shape[3])
         shared = np.empty((3, count, widest), np.float32)
-        counters = np.zeros((len(self._table) * SHARED + BARRIER) * BETWEEN, np.int64)
+        counters = np.zeros((len(table) * SHARED + BARRIER) * BETWEEN, np.int64)
         result = x.new_empty(count, width)
         CREW.run(
             (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *turn, rows, places,
-            self._table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
+            table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
         )  # fmt: skip
         return result.view(batch, time, width)
 

@@ -262,9 +262,10 @@ class Model(NeuralModel):
         return rewound
 
     def _block_steps(self) -> BlockSteps:
-        if self._steps is None or not self._steps.is_current:
-            self._steps = BlockSteps(self.blocks, self.norm)
-        return self._steps
+        steps = self._steps  # another thread may put its own there
+        if steps is None or not steps.is_current:
+            self._steps = steps = BlockSteps(self.blocks, self.norm)
+        return steps
 
     def _embed(self, tokens: Tensor, first: positions.First, state: State | None) -> tuple[Tensor, Tensor | None]:
         config = self.config

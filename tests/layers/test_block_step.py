@@ -1,5 +1,6 @@
 """The compiled step is the model's own forward: every kind of block, whatever was read before, by any threads."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -126,3 +127,23 @@ def test_a_rewound_state_is_one_that_never_read_more():
     found, after = model.step(ids[:, 12:14], model.rewind(ahead, before, np.asarray(ids[:, 10:12])))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert after["cache"].lengths.tolist() == [14]
+
+
+def test_texts_of_one_model_in_several_threads_do_not_meet(threads: int):
+    model = build(KINDS["llama"])
+    texts = torch.randint(31, (4, 1, 60), generator=torch.Generator().manual_seed(8))
+
+    def one_by_one(ids: torch.Tensor) -> torch.Tensor:
+        found, state = [], model.start(1)
+        with torch.no_grad():
+            for place in range(ids.shape[1]):
+                logits, state = model.step(ids[:, place : place + 1], state)
+                found.append(logits)
+        return torch.cat(found, 1)
+
+    alone = [one_by_one(ids) for ids in texts]
+    model._steps = None
+    with ThreadPoolExecutor(len(texts)) as pool:
+        together = list(pool.map(one_by_one, [*texts] * 5))
+    for found, expected in zip(together, alone * 5, strict=True):
+        assert torch.equal(found, expected)
