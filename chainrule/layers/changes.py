@@ -1,6 +1,7 @@
 """How often a module got a parameter or a part, or a weight its eight bits, anywhere in this process.
 
-Whoever keeps what was found in modules looks again when the count has grown.
+Whoever keeps what was found in modules looks again when the count has grown. (Of a parameter that is taken away, torch
+tells nobody.)
 """
 
 from typing import Any
