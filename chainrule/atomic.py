@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -12,6 +13,7 @@ from chainrule.kernels import inlined
 
 BETWEEN = 8  # whole numbers between two counters: each has a line of the cache to itself
 BARRIER = 2  # counters of a barrier
+GIVEN_UP = -(1 << 62)  # as the turn of a barrier that not all will come to
 
 
 def _intrinsic(function: Callable[..., Any]) -> Any:
@@ -70,12 +72,21 @@ def claim(counters: Any, which: int, most: int) -> Any:
 
 @inlined
 def wait_for_all(counters: Any, which: int, threads: int) -> None:
-    """Returns once `threads` have called it: they come to one counter, and the last one turns the other."""
+    """Returns once `threads` have called it: they come to one counter, and the last one turns the other.
+
+    Where somebody gave up, nobody waits any more.
+    """
     if threads > 1:
         turn: Any = read_now(counters, (which + 1) * BETWEEN)
-        if add_to(counters, which * BETWEEN, 1) == threads - 1:
-            add_to(counters, which * BETWEEN, -threads)
-            add_to(counters, (which + 1) * BETWEEN, 1)
-        else:
-            while read_now(counters, (which + 1) * BETWEEN) == turn:
-                pass
+        if turn >= 0:
+            if add_to(counters, which * BETWEEN, 1) == threads - 1:
+                add_to(counters, which * BETWEEN, -threads)
+                add_to(counters, (which + 1) * BETWEEN, 1)
+            else:
+                while read_now(counters, (which + 1) * BETWEEN) == turn:
+                    pass
+
+
+def give_up(counters: np.ndarray) -> None:
+    """Lets everybody go who waits, or will, at the barrier that these counters end with."""
+    counters[-BETWEEN] = GIVEN_UP

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import UserError
-from chainrule.generation.beam import Beam
-from chainrule.generation.search import Step
+from chainrule.generation.beam import Beam, Step
 from chainrule.tasks._pairs import PairTask
 
 FEWEST_STEPS, MOST_STEPS = 8, 256  # on the line from no source to the source

@@ -52,11 +52,14 @@ class Row:
 
     width = 1  # how many rows of the batch it takes
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int, condition: Any = None
+    ) -> None:
         assert sampling.seed is not None
         self.generator = dice_of(sampling.seed, index)
         self.sampling = sampling
         self.index = index
+        self.condition = condition  # what a full context begins anew with
         self.ends = (tokenizer.eos, *prompt.ends)
         self.history: list[int] = prompt.ids.tolist()
         self.read_count = len(prompt.ids)  # how many tokens its state has read
@@ -113,9 +116,9 @@ class Batch:
 
     def join(self, decoder: Decoder, prompt: Prompt, sampling: Sampling) -> list[Row]:
         """The same for a prompt that has been read already."""
+        first, condition = sampling.first_sample, decoder.condition
         decoder.select(np.zeros(sampling.samples, np.int64))
-        first = sampling.first_sample
-        rows = [Row(self.tokenizer, prompt, sampling, first + index) for index in range(sampling.samples)]
+        rows = [Row(self.tokenizer, prompt, sampling, first + index, condition) for index in range(sampling.samples)]
         self._join(rows, decoder)
         return rows
 
@@ -154,7 +157,8 @@ class Batch:
         for row in full:
             assert self.context_length is not None
             row.read_count = half_of(self.context_length)
-            self._join([row], Decoder(self.model, np.array(row.history[-row.read_count :], np.int64)))
+            last = np.array(row.history[-row.read_count :], np.int64)
+            self._join([row], Decoder(self.model, last, row.condition))
 
     def _join(self, rows: list[Row], decoder: Decoder) -> None:
         self._state = add_rows(self._state, decoder.state) if self.rows else decoder.state

@@ -13,7 +13,7 @@ from chainrule.interop.chat_template import recognise
 from chainrule.interop.folder import read_json, read_tensors
 from chainrule.interop.imported import Imported, build, flag, real, require, whole
 from chainrule.models.transformer import GPT2, LLAMA, Config
-from chainrule.text.base import Tokenizer
+from chainrule.text.base import Tokenizer, library_errors
 from chainrule.text.bpe import load_gpt2
 
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
@@ -178,7 +178,8 @@ def _chat_template(folder: Path) -> Any:
 
 def _start(tokenizer: Tokenizer, folder: Path) -> int | None:
     """The token that is put before a text, if any."""
-    bare, dressed = (tokenizer.backend.encode("a", add_special_tokens=each).ids for each in (False, True))
+    with library_errors(f"the tokenizer in '{folder}' cannot cut a text"):
+        bare, dressed = (tokenizer.backend.encode("a", add_special_tokens=each).ids for each in (False, True))
     if dressed == bare:
         return None
     if dressed[1:] != bare:

@@ -8,12 +8,14 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from chainrule.atomic import BARRIER, BETWEEN, array_at, claim, wait_for_all
 from chainrule.kernels import inlined, kernel, kernel_of_sums
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
+from chainrule.layers.changes import CHANGES
 from chainrule.layers.crew import CREW
 from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
 from chainrule.layers.matvec import FEW, PIECE, multiply_part, share
@@ -36,8 +38,12 @@ class BlockSteps:
 
     def __init__(self, blocks: nn.ModuleList, norm: nn.Module):
         """`norm` is of what the last block gives; an nn.Identity where there is none."""
-        self._ends = (blocks[0], blocks[-1])
-        self._places = list(map(_place, self._ends))
+        self._changes = CHANGES.count
+        self._parameters = [*blocks.parameters(), *norm.parameters()]
+        self._places = list(map(Tensor.data_ptr, self._parameters))
+        self.can_read = _are_alike(blocks) and all(map(_is_plain, self._parameters))
+        if not self.can_read:
+            return
         self._arrays = [_arrays(block) for block in blocks]  # type: ignore[arg-type]  # kept, so that the addresses stay good
         addresses = [[_address(each) for each in arrays] for arrays in self._arrays]
         self._table = np.array(addresses, np.int64)
@@ -60,8 +66,8 @@ class BlockSteps:
 
     @property
     def is_current(self) -> bool:
-        """Whether the parameters are still where they were; nobody moves those of one block without the others."""
-        return self._places == list(map(_place, self._ends))
+        """Whether the parameters are still the same, and where they were."""
+        return self._changes == CHANGES.count and list(map(Tensor.data_ptr, self._parameters)) == self._places
 
     def read(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, cache: KeyValues) -> Tensor:
         """x (batch, time, width) through all blocks and the last norm.
@@ -76,14 +82,15 @@ class BlockSteps:
         rows = np.arange(batch).repeat(time)
         places = (cache.lengths[:, None] - time + np.arange(time)).reshape(-1)
         addresses, shape = cache.memory
-        self._table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
+        table = self._table.copy()  # its own: others may be reading with the same blocks
+        table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
         widest = max(*self._hidden, width, (self._layout[0] + 2 * shape[1]) * shape[3])
         shared = np.empty((3, count, widest), np.float32)
-        counters = np.zeros((len(self._table) * SHARED + BARRIER) * BETWEEN, np.int64)
+        counters = np.zeros((len(table) * SHARED + BARRIER) * BETWEEN, np.int64)
         result = x.new_empty(count, width)
         CREW.run(
             (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *turn, rows, places,
-            self._table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
+            table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
         )  # fmt: skip
         return result.view(batch, time, width)
 
@@ -91,12 +98,18 @@ class BlockSteps:
 def is_for_kernels(x: Tensor, blocks: nn.ModuleList) -> bool:
     """Whether `BlockSteps` may read this: x (batch, time, width)."""
     weight = blocks[0].attention.output.weight  # type: ignore[union-attr]
-    return len(x) * x.shape[1] <= FEW and not blocks.training and are_for_kernels(x, weight)  # type: ignore[arg-type]
+    return 0 < len(x) * x.shape[1] <= FEW and not blocks.training and are_for_kernels(x, weight)  # type: ignore[arg-type]
 
 
-def _place(block: Any) -> tuple[int, int]:
-    weight = block.attention.output.weight
-    return weight.data_ptr(), id(getattr(weight, "int8", None))
+def _are_alike(blocks: nn.ModuleList) -> bool:
+    """Of the same shapes, and all products of the same bits."""
+    shapes = {tuple(each.shape for each in block.parameters()) for block in blocks}
+    bits = {hasattr(each, "int8") for each in blocks.parameters() if each.dim() == 2}
+    return len(shapes) == len(bits) == 1
+
+
+def _is_plain(weight: Tensor) -> bool:
+    return weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.is_contiguous()
 
 
 def _arrays(block: Block) -> list[np.ndarray]:

@@ -8,12 +8,15 @@ the same bits.
 import os
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable
+from functools import partial
+from queue import SimpleQueue
 from threading import Lock, Thread
 from time import perf_counter
 from typing import Any
 
 import torch
 
+from chainrule.atomic import give_up
 from chainrule.kernels import CORES
 
 SAMPLES = 3  # of the latest durations, the shortest counts: whatever else happens only makes them longer
@@ -23,27 +26,26 @@ Kernel = Callable[..., Any]  # its last two arguments: the number of this thread
 
 
 class _Helper:
-    """A thread that sleeps until it is given something to do."""
+    """A thread that does what it is given, one thing after the other."""
 
     def __init__(self) -> None:
-        self._wanted, self._idle = Lock(), Lock()
-        self._wanted.acquire()
-        self._job: tuple[Kernel, tuple[Any, ...]] | None = None
+        self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
 
-    def begin(self, kernel: Kernel, arguments: tuple[Any, ...]) -> None:
-        self._idle.acquire()
-        self._job = (kernel, arguments)
-        self._wanted.release()
+    def begin(self, task: Callable[[], None]) -> None:
+        """A task must not raise anything."""
+        self._given.put(task)
+
+    def wait(self) -> None:
+        """Until all that it was given is done."""
+        over = Lock()
+        over.acquire()
+        self._given.put(over.release)
+        over.acquire()
 
     def _serve(self) -> None:
         while True:
-            self._wanted.acquire()
-            assert self._job is not None
-            kernel, arguments = self._job
-            kernel(*arguments)
-            self._job = None
-            self._idle.release()
+            self._given.get()()
 
 
 class _Pace:
@@ -75,7 +77,8 @@ class Crew:
     def run(self, work: Hashable, kernel: Kernel, *arguments: Any) -> None:
         """kernel(*arguments, thread, threads) on as many threads as there may be, or on this one alone.
 
-        With more than one, the kernel must end with `wait_for_all`. `work` tells this piece of work from others.
+        With more than one, the kernel must end with `wait_for_all`, at a barrier that its last argument, counters,
+        ends with. `work` tells this piece of work from others.
         """
         if self._most == 1:
             kernel(*arguments, 0, 1)
@@ -90,21 +93,27 @@ class Crew:
             pace.note(threads, perf_counter() - began)
 
     def _run(self, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
-        """Once one has begun, all must, or it waits for them for ever: so an interrupt comes after."""
-        waiting = list(range(threads))
-        try:
-            while waiting:
-                self._begin(waiting.pop(), kernel, arguments, threads)
-        except BaseException:
-            while waiting:
-                self._begin(waiting.pop(), kernel, arguments, threads)
-            raise
+        """Whoever cannot go on lets the others go, and what went wrong is raised here once all have ended."""
+        errors: list[BaseException] = []
 
-    def _begin(self, number: int, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
-        if number:
-            self._helpers[number - 1].begin(kernel, (*arguments, number, threads))
-        else:
+        def help(number: int) -> None:
+            try:
+                kernel(*arguments, number, threads)
+            except BaseException as error:
+                errors.append(error)
+                give_up(arguments[-1])
+
+        try:
+            for number in range(1, threads):
+                self._helpers[number - 1].begin(partial(help, number))
             kernel(*arguments, 0, threads)
+            if errors:
+                raise errors[0]
+        except BaseException:  # an interrupt too
+            give_up(arguments[-1])
+            for helper in self._helpers:
+                helper.wait()
+            raise
 
     def stay_alone(self) -> None:
         """In a forked process, where there are no helpers."""

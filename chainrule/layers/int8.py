@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from chainrule.layers.changes import CHANGES
+
 
 @dataclass(frozen=True)
 class Int8:
@@ -29,3 +31,4 @@ def round_to_int8(weight: Tensor) -> None:
     """It becomes what eight bits can hold, and gets an `int8` that products may read instead."""
     weight.int8 = Int8.of(weight)  # type: ignore[attr-defined]
     weight.copy_(weight.int8.to_float())  # type: ignore[attr-defined]
+    CHANGES.note()

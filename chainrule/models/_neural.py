@@ -100,12 +100,20 @@ class NeuralModel(nn.Module, LanguageModel):
             total = F.cross_entropy(self.output(hidden), targets, reduction="sum")
         return Loss(total, len(targets)), state
 
-    def round_to_int8(self) -> None:
-        """Every matrix that is multiplied becomes what eight bits can hold, and is read as that where it is faster."""
+    def matrices(self) -> list[Tensor]:
+        """Those that products of a few rows read (layers/linear.py); one may come twice."""
         matrices = [module.weight for module in self.modules() if isinstance(module, Linear)]
-        output = self.output_layer()
-        for weight in {id(each): each for each in [*matrices, *(output or ())[:1]]}.values():
+        return [*matrices, *(self.output_layer() or ())[:1]]  # type: ignore[list-item]
+
+    def round_to_int8(self) -> float:
+        """These matrices become what eight bits can hold, and are read as that; the share of all weights they have.
+
+        What is only looked up stays as it is, and so do recurrent cells, whose loops read 32 bits.
+        """
+        matrices = {id(each): each for each in self.matrices()}.values()
+        for weight in matrices:
             round_to_int8(weight)
+        return sum(each.numel() for each in matrices) / self.num_parameters
 
     def _check(self, tokens: Array) -> Tensor:
         ids = torch.as_tensor(np.asarray(tokens, np.int64) if isinstance(tokens, np.ndarray) else tokens).long()

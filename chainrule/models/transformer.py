@@ -247,7 +247,9 @@ class Model(NeuralModel):
         cache = before.extend(time) if before else None
         after = None if state is None else {"cache": cache} | ({"recent": recent} if recent is not None else {})
         if cache and self.config.positions not in positions.BY_DISTANCE and is_for_kernels(x, self.blocks):
-            return self._block_steps().read(x, places.rotation, cache), after
+            steps = self._block_steps()
+            if steps.can_read:
+                return steps.read(x, places.rotation, cache), after
         for index, block in enumerate(self.blocks):
             x = block(x, places, partial(cache.write, index) if cache else None)
         return self.norm(x), after
@@ -262,9 +264,10 @@ class Model(NeuralModel):
         return rewound
 
     def _block_steps(self) -> BlockSteps:
-        if self._steps is None or not self._steps.is_current:
-            self._steps = BlockSteps(self.blocks, self.norm)
-        return self._steps
+        steps = self._steps  # another thread may put its own there
+        if steps is None or not steps.is_current:
+            self._steps = steps = BlockSteps(self.blocks, self.norm)
+        return steps
 
     def _embed(self, tokens: Tensor, first: positions.First, state: State | None) -> tuple[Tensor, Tensor | None]:
         config = self.config
@@ -301,6 +304,9 @@ class Model(NeuralModel):
     def _output_layer(self) -> tuple[Tensor, Tensor | None]:
         weight = self.embedding.weight if self.config.tied else self.unembedding.weight
         return weight, self.output_bias if self.config.output_bias else None
+
+    def matrices(self) -> list[Tensor]:
+        return [*super().matrices(), self._output_layer()[0]]  # where logits are capped too
 
     def output(self, hidden: Tensor) -> Tensor:
         logits = linear(hidden, *self._output_layer())

@@ -1,6 +1,6 @@
 """A run's model with its matrices in eight bits, and what that costs: bits per byte of text it has not learned from."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,8 +19,9 @@ ELSEWHERE = "builtin:python-docs"
 
 @dataclass(frozen=True)
 class Cost:
-    """Bits per byte of some text, before and after."""
+    """Bits per byte of some text, before and after a share of the weights was rounded."""
 
+    share: float
     text: str
     text_bytes: int
     before: float
@@ -29,8 +30,8 @@ class Cost:
     def __str__(self) -> str:
         more = round(self.after - self.before, 4) + 0.0  # not -0.0
         return (
-            f"int8: {more:+.4f} bits per byte on {self.text_bytes:,} bytes of {self.text} "
-            f"({self.before:.4f} in float32, {self.after:.4f} now)"
+            f"int8: {self.share:.0%} of the weights, {more:+.4f} bits per byte on {self.text_bytes:,} bytes of "
+            f"{self.text} ({self.before:.4f} in float32, {self.after:.4f} now)"
         )
 
 
@@ -42,8 +43,8 @@ def quantize(run: Run, kind: str = "int8") -> Cost:
         raise UserError(f"'{run.path}' is a model of kind {run.architecture}, which has no weights to quantize")
     text, documents = _text(run)
     before = _bits_per_byte(run, documents)
-    model.round_to_int8()  # type: ignore[attr-defined]
-    return Cost(text, int(documents.sizes.sum()), before, _bits_per_byte(run, documents))
+    share: float = model.round_to_int8()  # type: ignore[attr-defined]
+    return Cost(share, text, int(documents.sizes.sum()), before, _bits_per_byte(run, documents))
 
 
 def _bits_per_byte(run: Run, documents: Documents) -> float:
@@ -61,6 +62,10 @@ def _text(run: Run) -> tuple[str, Documents]:
 
 
 def _some(documents: Documents) -> Documents:
-    """The first whole documents of about so many bytes; at least one."""
+    """The first whole documents of about so many bytes, or as much of the first one."""
     count = max(int(np.searchsorted(documents.sizes.cumsum(), MEASURED_BYTES)), 1)
-    return documents.select(np.arange(len(documents)) < count)
+    some = documents.select(np.arange(len(documents)) < count)
+    ends = np.minimum(some.ends, some.starts + MEASURED_BYTES)
+    while ends[0] < some.ends[0] and some.buffer[ends[0]] & 0xC0 == 0x80:  # in the middle of a character
+        ends[0] -= 1
+    return replace(some, ends=ends)

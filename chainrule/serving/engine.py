@@ -111,8 +111,8 @@ class Engine:
                 try:
                     use_threads(batch.model, batch.size)
                     batch.advance()
-                except Exception as error:
-                    self._deliver(self._fail(batch, error))
+                except BaseException as error:
+                    self._deliver(self._fail(batch, _as_exception(error)))
             for id in self._queues:
                 self._read_prompts(id)
             if self._todo:
@@ -169,8 +169,8 @@ class Engine:
             if found is None:
                 return False
             rows = found
-        except Exception as error:  # whatever it is, it ends this request alone
-            answer = error
+        except BaseException as error:  # whatever it is, it ends this request alone
+            answer = _as_exception(error)
         self._queues[id].popleft()
         if rows:
             wanted.rows = rows
@@ -191,8 +191,8 @@ class Engine:
         before = list(batch.rows)
         try:
             rolled = batch.roll()
-        except Exception as error:
-            return self._fail(batch, error)
+        except BaseException as error:
+            return self._fail(batch, _as_exception(error))
         heard: dict[Wanted, list[Any]] = {}
         for row, told in rolled:
             heard.setdefault(self._owners[row], []).append(told)
@@ -239,8 +239,8 @@ class Engine:
             return
         try:
             result, error = task(), None
-        except Exception as problem:
-            result, error = None, problem
+        except BaseException as problem:
+            result, error = None, _as_exception(problem)
         self._post(_settle, future, result, error)
 
     def _deliver(self, answers: list[tuple[Wanted, Answer]]) -> None:
@@ -264,6 +264,15 @@ class Engine:
 
     def _finished(self, count: int) -> None:
         self.decoding -= count
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """What a request may be told: panics of libraries are no Exceptions, and would end the event loop."""
+    if isinstance(error, Exception):
+        return error
+    told = RuntimeError(f"{type(error).__name__}: {error}")
+    told.__cause__ = error
+    return told
 
 
 def _put(answers: list[tuple[Wanted, Answer]]) -> None:

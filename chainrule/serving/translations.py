@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Request
 from pydantic import Field
 
-from chainrule.generation.beam import Beam
-from chainrule.generation.search import Found
+from chainrule.generation.beam import Beam, Found
 from chainrule.serving.answers import TranslationAnswer
 from chainrule.serving.ask import hear
 from chainrule.serving.library import Served

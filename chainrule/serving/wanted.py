@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 from chainrule.generation import Sampling
 from chainrule.generation.batch import Batch, Row
-from chainrule.generation.beam import Beam
+from chainrule.generation.beam import Beam, Search
 from chainrule.generation.decoder import Decoder, Heed
 from chainrule.generation.prompt import Prompt
-from chainrule.generation.search import Search, Searches
+from chainrule.generation.search import Searches
 from chainrule.serving.library import Served
 
 Answer = list[Any] | Exception | None

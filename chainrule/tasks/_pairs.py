@@ -21,8 +21,8 @@ from chainrule.data.split import decide
 from chainrule.data.windows import Window
 from chainrule.errors import UserError
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.generation.beam import Beam
-from chainrule.generation.search import Found, Step, search
+from chainrule.generation.beam import Beam, Found, Step
+from chainrule.generation.search import search
 from chainrule.models.base import Batch
 from chainrule.progress import Advance
 from chainrule.tasks._batches import Ends, PairBatches, condition_of, window_of

@@ -32,6 +32,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that a
 EVERY_CHARACTER = r"[\s\S]"
 SPACE = "▁"  # SentencePiece's sign for a space; every text gets one in front
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+NOT_CUT = "the tokenizer cannot cut this text"  # though its file was read: not every text meets what is wrong in it
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def library_errors(what: str) -> Iterator[None]:
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
-        raise UserError(f"{what} ({str(error)[:120] or type(error).__name__})") from None
+        said = " ".join(str(error).split())[:120]
+        raise UserError(f"{what} ({said or type(error).__name__})") from None
 
 
 class Tokenizer:
@@ -97,10 +99,8 @@ class Tokenizer:
         )  # what every text begins with; None: nothing, as some models elsewhere have it
         self.chat: Chat | None = None  # how conversations are written, where the model was trained on them
         self._cut = self._way_to_cut()
-        self._table = PieceTable(self._cut) if self._cut is not None else None
         self._lock = threading.Lock()
-        self._lengths = np.array([1], np.int64)  # piece 0 is the end of a document
-        self._tokens = np.array([self.eos], np.uint32)
+        self._forget_pieces()
 
     def _find_unknown(self) -> int:
         name = self._settings["model"]["unk_token"]
@@ -260,8 +260,17 @@ class Tokenizer:
         with self._lock:  # the table grows as it is read
             pieces = self._table.cut(documents)
             if self._table.size > len(self._lengths):
-                self._learn(self._table.pieces(len(self._lengths)))
+                try:
+                    self._learn(self._table.pieces(len(self._lengths)))
+                except BaseException:
+                    self._forget_pieces()  # those of this text alone have no tokens
+                    raise
             return expand(pieces, self._lengths, self._tokens)
+
+    def _forget_pieces(self) -> None:
+        self._table = PieceTable(self._cut) if self._cut is not None else None
+        self._lengths = np.array([1], np.int64)  # piece 0 is the end of a document
+        self._tokens = np.array([self.eos], np.uint32)
 
     def _learn(self, pieces: Sequence[bytes]) -> None:
         """The tokens of pieces not met before."""
@@ -280,16 +289,19 @@ class Tokenizer:
             return [
                 [known[name]] if is_whole and name in known else [known[symbol] for symbol in name] for name in names
             ]
-        encodings = self.backend.encode_batch_fast([piece.decode() for piece in pieces], add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        return self._encode_batch([piece.decode() for piece in pieces])
 
     def _encode_slowly(self, documents: DocumentBatch) -> np.ndarray:
         texts = [
             documents.buffer[start:end].tobytes().decode()
             for start, end in zip(documents.starts, documents.ends, strict=True)
         ]
-        encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
-        return np.array([id for encoding in encodings for id in (*encoding.ids, self.eos)], np.uint32)
+        return np.array([id for ids in self._encode_batch(texts) for id in (*ids, self.eos)], np.uint32)
+
+    def _encode_batch(self, texts: list[str]) -> list[list[int]]:
+        with library_errors(NOT_CUT):
+            encodings = self.backend.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
 
     @cached_property
     def json(self) -> str:
@@ -347,7 +359,8 @@ class StreamDecoder:
 def _encode(backend: tokenizers.Tokenizer, text: str) -> np.ndarray:
     if not text.isascii() and _SURROGATES.search(text):
         raise UserError("the text has bytes that are not UTF-8; save it as UTF-8, or check your terminal's encoding")
-    return np.array(backend.encode(text, add_special_tokens=False).ids, np.uint32)
+    with library_errors(NOT_CUT):
+        return np.array(backend.encode(text, add_special_tokens=False).ids, np.uint32)
 
 
 def _make_plain(backend: tokenizers.Tokenizer) -> None:

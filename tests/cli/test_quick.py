@@ -23,14 +23,18 @@ def runs(chainrule, cows, tmp_path, monkeypatch) -> None:
 def test_quantize_says_what_it_costs_and_evaluate_measures_it(chainrule, runs):
     code, out, err = chainrule("sample", "runs/gpt", "--prompt", "cows", "--seed", 1, "--quantize", "int8")
     assert code == 0 and out.startswith("cows")
-    found = re.search(r"int8: ([+-]\d\.\d{4}) bits per byte on [\d,]+ bytes of the text kept aside \((\S+) in", err)
+    found = re.search(
+        r"int8: (\d+)% of the weights, ([+-]\d\.\d{4}) bits per byte on [\d,]+ bytes of the text kept", err
+    )
     assert found, err
     run = package.load("runs/gpt")
     before = json.loads(chainrule("evaluate", "runs/gpt", "--json")[1])["bits_per_byte"]
     after = json.loads(chainrule("evaluate", "runs/gpt", "--quantize", "int8", "--json")[1])["bits_per_byte"]
+    rounded = 0
     with torch.no_grad():
         for name, weight in run.model.named_parameters():
             if weight.dim() == 2 and name != "embedding.weight":  # what is multiplied: w ≈ scale · code, by hand
+                rounded += weight.numel()
                 scale = weight.abs().amax(1, keepdim=True) / 127
                 weight.copy_((weight / scale).round() * scale)
     from chainrule.evaluation.score import score
@@ -38,7 +42,8 @@ def test_quantize_says_what_it_costs_and_evaluate_measures_it(chainrule, runs):
 
     expected = score(run.model, run.tokenizer, KeptAside(run).batches()).summary()["bits_per_byte"]
     assert after == pytest.approx(expected, abs=1e-5) and after != before
-    assert float(found[1]) == pytest.approx(after - before, abs=1e-4)
+    assert float(found[2]) == pytest.approx(after - before, abs=1e-4)
+    assert int(found[1]) == round(100 * rounded / run.model.num_parameters)
 
 
 @pytest.mark.parametrize("draft", ["lookup", "runs/draft"])

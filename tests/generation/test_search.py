@@ -12,6 +12,8 @@ from chainrule.generation.search import Searches, search
 from chainrule.models.base import log_softmax
 from chainrule.models.conditional import Config, Model
 
+from .toys import TableBigram
+
 EOS = 4
 
 
@@ -146,3 +148,9 @@ def test_a_sentence_whose_probabilities_are_not_finite_ends_alone():
     assert good.kept[0].ids == search(built, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])[0][0].ids
     with pytest.raises(UserError, match="not finite"):
         search(broken, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])
+
+
+@pytest.mark.parametrize(("logit", "message"), [(-np.inf, "probability zero"), (np.inf, "finite"), (np.nan, "finite")])
+def test_what_cannot_go_on_is_refused(logit: float, message: str):
+    with pytest.raises(UserError, match=message):
+        search(TableBigram(np.full((5, 5), logit)), None, EOS, [Beam(2)])

@@ -1,15 +1,18 @@
 """With a draft or without, every token is the same; a good draft only saves steps."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, sample
 from chainrule.generation.drafts import MOST, Draft, Greedy, Lookup
 from chainrule.generation.prompt import read_prompt
 from chainrule.generation.speculative import Speculation
+from chainrule.models.transformer import LLAMA, Model
 
 from .toys import Conditioned, Script, TableBigram, Total, Window, letters, random_table
 
@@ -51,6 +54,56 @@ def test_a_condition_reaches_the_model():
     plain = sample(model, TOKENIZER, "a", sampling, np.array([3]))
     assert sample(model, TOKENIZER, "a", sampling, np.array([3]), Lookup()) == plain
     assert sample(model, TOKENIZER, "a", sampling, np.array([2]), Lookup()) != plain
+
+
+def test_a_condition_outlasts_a_full_context():
+    class ConditionedWindow(Window):
+        def start(self, batch_size: int, condition: Any = None) -> dict[str, np.ndarray]:
+            assert len(condition) == batch_size
+            return {"total": condition, "read": np.zeros(batch_size, np.int64)}
+
+    endless = np.where(np.arange(6) == TOKENIZER.eos, -np.inf, TABLE)
+    model, sampling = ConditionedWindow(endless, 7), Sampling(max_tokens=40, seed=4, samples=3)
+    plain = sample(model, TOKENIZER, "a", sampling, np.array([3]))
+    for each in plain:
+        alone = replace(sampling, samples=1, first_sample=each.sample)
+        assert sample(model, TOKENIZER, "a", alone, np.array([3]), Lookup()) == [each]
+
+
+def transformer(context_length: int, seed: int) -> Model:
+    torch.manual_seed(seed)
+    shape = {"width": 16, "num_layers": 1, "num_heads": 2, "context_length": context_length}
+    model = Model(LLAMA(**shape, initialisation="normal"), 6, TOKENIZER.eos).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    return model
+
+
+@pytest.mark.parametrize("context_length", [1, 5, 16, 24])
+@pytest.mark.parametrize("sampling", SETTINGS, ids=str)
+def test_a_draft_whose_context_is_full_begins_anew_with_its_end(context_length: int, sampling: Sampling):
+    model = transformer(16, seed=1)
+    with torch.no_grad():
+        model.unembedding.weight[TOKENIZER.eos] = 0
+    draft = transformer(context_length, seed=1)
+    draft.load_state_dict(model.state_dict())
+    plain = sample(model, TOKENIZER, "abcde" * 2, sampling)[0]
+    speculation = Speculation(model, TOKENIZER, Greedy(draft))
+    prompt = read_prompt(model, TOKENIZER, "abcde" * 2, False)
+    assert tuple(token.id for token in speculation.stream(prompt, sampling)) == plain.ids
+    if sampling.temperature == 0 and context_length >= 16:
+        assert speculation.right > 10
+
+
+def test_a_draft_may_be_used_for_another_text():
+    model, sampling = TableBigram(TABLE), Sampling(max_tokens=30, temperature=0.3, seed=4)
+    for draft in (Lookup(), Greedy(Total(TABLE)), Greedy(transformer(8, 2))):
+        for prompt in ("abababab", "a", "a", "bcbcbcbcb"):
+            plain = sample(model, TOKENIZER, prompt, sampling)
+            assert sample(model, TOKENIZER, prompt, sampling, draft=draft) == plain
+    lookup = Lookup()
+    lookup.guess([1, 2, 3, 1, 2], 3)
+    assert lookup.guess([1, 2], 3) == []
 
 
 def test_what_was_said_before_is_guessed_and_steps_are_saved():

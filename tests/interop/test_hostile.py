@@ -281,3 +281,14 @@ def test_gguf_with_any_byte_of_its_header_changed_is_refused_or_a_model(file: Pa
                 read_gguf(file)
             except UserError as error:
                 assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_a_tokenizer_that_cannot_cut_the_first_letter(folder: Path):
+    """What it does not know becomes a token that it does not have."""
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    known = settings["model"]["vocab"]
+    known["another"] = known.pop("a")
+    settings["model"] |= {"merges": [], "unk_token": "<none>"}
+    path.write_text(json.dumps(settings))
+    assert "cannot cut a text" in refused(lambda: read_huggingface(folder))

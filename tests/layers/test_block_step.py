@@ -1,5 +1,7 @@
 """The compiled step is the model's own forward: every kind of block, whatever was read before, by any threads."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 
 from chainrule.layers import block_step
 from chainrule.layers.feedforward import ACTIVATIONS
+from chainrule.layers.int8 import round_to_int8
 from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
 
 SHAPE: dict[str, Any] = {"width": 48, "num_layers": 3, "num_heads": 4, "context_length": 64}
@@ -103,6 +106,55 @@ def test_weights_that_move_or_change_are_noticed():
     torch.testing.assert_close(read(model, ids), model.output(hidden), rtol=1e-4, atol=1e-4)
 
 
+def replace_weight(module: Any, name: str = "weight") -> None:
+    setattr(module, name, torch.nn.Parameter(torch.randn_like(getattr(module, name))))
+
+
+REPLACEMENTS: dict[str, Callable[[Model], Any]] = {
+    "the last norm": lambda model: replace_weight(model.norm),
+    "a bias": lambda model: replace_weight(model.blocks[1].feedforward.input, "bias"),
+    "memory": lambda model: setattr(model.blocks[1].attention_norm.weight, "data", torch.randn(48)),
+    "a module": lambda model: setattr(
+        model.blocks[1].feedforward, "output", build(KINDS["gpt2"]).blocks[2].feedforward.output
+    ),
+    "a block": lambda model: model.blocks.__setitem__(1, build(KINDS["gpt2"]).blocks[2]),
+    "loaded": lambda model: model.load_state_dict(
+        {name: torch.randn_like(each) for name, each in model.state_dict().items()}, assign=True
+    ),
+    "eight bits": lambda model: round_to_int8(model.blocks[1].feedforward.input.weight),
+    "not contiguous": lambda model: setattr(
+        model.blocks[1].attention.output, "weight", torch.nn.Parameter(torch.randn(48, 48).t())
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPLACEMENTS)
+@torch.no_grad()
+def test_anything_that_is_replaced_is_noticed(what: str):
+    model = build(KINDS["gpt2"])
+    ids = torch.randint(31, (1, 12), generator=torch.Generator().manual_seed(5))
+    model.step(ids, model.start(1))
+    REPLACEMENTS[what](model)
+    found, _ = model.step(ids, model.start(1))
+    hidden, _ = model.read(ids, None)
+    torch.testing.assert_close(found, model.output(hidden), rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+def test_no_tokens_have_no_logits():
+    model = build(KINDS["llama"])
+    nothing = torch.zeros(1, 0, dtype=torch.long)
+    ids = torch.arange(4)[None]
+    logits, state = model.step(nothing, model.start(1))
+    assert logits.shape == (1, 0, 31)
+    _, state = model.step(ids, state)
+    logits, state = model.step(nothing, state)
+    assert logits.shape == (1, 0, 31)
+    again, _ = model.step(ids, state)
+    hidden, _ = model.read(torch.cat([ids, ids], 1), None)
+    torch.testing.assert_close(again, model.output(hidden)[:, 4:], rtol=1e-4, atol=1e-3)
+
+
 @torch.no_grad()
 def test_a_state_that_was_stepped_from_may_be_stepped_from_again():
     model = build(KINDS["fast"])
@@ -126,3 +178,23 @@ def test_a_rewound_state_is_one_that_never_read_more():
     found, after = model.step(ids[:, 12:14], model.rewind(ahead, before, np.asarray(ids[:, 10:12])))
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert after["cache"].lengths.tolist() == [14]
+
+
+def test_texts_of_one_model_in_several_threads_do_not_meet(threads: int):
+    model = build(KINDS["llama"])
+    texts = torch.randint(31, (4, 1, 60), generator=torch.Generator().manual_seed(8))
+
+    def one_by_one(ids: torch.Tensor) -> torch.Tensor:
+        found, state = [], model.start(1)
+        with torch.no_grad():
+            for place in range(ids.shape[1]):
+                logits, state = model.step(ids[:, place : place + 1], state)
+                found.append(logits)
+        return torch.cat(found, 1)
+
+    alone = [one_by_one(ids) for ids in texts]
+    model._steps = None
+    with ThreadPoolExecutor(len(texts)) as pool:
+        together = list(pool.map(one_by_one, [*texts] * 5))
+    for found, expected in zip(together, alone * 5, strict=True):
+        assert torch.equal(found, expected)

@@ -72,17 +72,6 @@ def test_gradients_and_many_rows_are_torchs_business(monkeypatch):
         assert torch.equal(linear.linear(x[:1].double(), weight.double()), F.linear(x[:1].double(), weight.double()))
 
 
-def test_the_faster_way_is_kept_to_and_the_other_tried_again():
-    pace = crew._Pace()
-    asked = []
-    for _ in range(6 + 2 * crew.TRIED_AGAIN):
-        threads = pace.choose(2)
-        asked.append(threads)
-        pace.note(threads, {1: 3.0, 2: 5.0}[threads])
-    assert sorted(asked[:6]) == [1, 1, 1, 2, 2, 2]
-    assert asked[6:].count(2) == 2 and asked[6:].index(2) == crew.TRIED_AGAIN - 1
-
-
 def test_threads_that_call_at_the_same_time_do_not_meet(use_threads, monkeypatch):
     monkeypatch.setattr(linear, "LARGE", 0)
     use_threads(2)
@@ -103,31 +92,6 @@ def test_threads_that_call_at_the_same_time_do_not_meet(use_threads, monkeypatch
     for each in callers:
         each.join()
     assert not wrong
-
-
-def test_an_interrupt_leaves_nobody_waiting(use_threads, monkeypatch):
-    mine = use_threads(2)
-    met: list[int] = []
-    done = threading.Barrier(2)
-
-    def kernel(thread: int, threads: int) -> None:
-        done.wait(30)
-        met.append(thread)
-
-    begin = mine._begin
-    interrupts = iter([True])
-
-    def interrupted(number: int, *rest: object) -> None:
-        begin(number, *rest)
-        if number and next(interrupts, False):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(mine, "_begin", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        mine.run("work", kernel)
-    mine.run("work", kernel)
-    mine._helpers[0]._idle.acquire()
-    assert sorted(met) == [0, 0, 1, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from chainrule.generation import Beam, Sampling, sample
+from chainrule.generation.batch import Batch
 from chainrule.generation.prompt import read_prompt
 from chainrule.generation.search import search
 from chainrule.models.conditional import Config, Model
@@ -201,6 +202,57 @@ def test_other_work_has_its_turn_while_samples_are_drawn_and_its_errors_are_its_
         engine.cancel(long)
 
     run(work)
+
+
+class Panic(BaseException):
+    """As libraries in Rust raise it."""
+
+
+def test_a_panic_ends_one_request_and_the_others_go_on():
+    class Panicking(Total):
+        def step(self, tokens, state):
+            if tokens.shape[1] == 4:
+                raise Panic("index out of bounds")
+            return super().step(tokens, state)
+
+    def panic() -> None:
+        raise Panic("elsewhere")
+
+    toy = Toy("toy", Panicking(ENDLESS))
+
+    async def work(engine: Engine):
+        good, bad = generating(toy, "a", 1, max_tokens=500), generating(toy, "abc", 2)
+        await engine.generate(good, bad)
+        with pytest.raises(RuntimeError, match="Panic: index out of bounds"):
+            await hear(bad)
+        with pytest.raises(RuntimeError, match="Panic: elsewhere"):
+            await engine.run(panic)
+        assert len(await hear(good)) == 500
+        assert await engine.run(lambda: 6 * 7) == 42
+
+    run(work)
+
+
+@pytest.mark.parametrize("when", ["step", "roll"])
+def test_a_panic_of_a_batch_ends_it_and_the_next_request_is_answered(when: str, monkeypatch):
+    toy = Toy("toy", Total(ENDLESS))
+
+    def panic(*all: Any) -> None:
+        raise Panic("inside")
+
+    async def work(engine: Engine):
+        wanted = generating(toy, "a", 1, max_tokens=10**9)
+        await engine.generate(wanted)
+        await wanted.answers.get()
+        with monkeypatch.context() as broken:
+            broken.setattr(*((toy.model, "step") if when == "step" else (Batch, "roll")), panic)
+            with pytest.raises(RuntimeError, match="Panic: inside"):
+                await hear(wanted)
+        last = generating(toy, "a", 3)
+        await engine.generate(last)
+        return await hear(last)
+
+    assert len(run(work)) == 20
 
 
 def test_told_to_stop_it_takes_nothing_new_and_ends_what_is_left_when_the_time_is_up():

@@ -1,7 +1,9 @@
 """What every tokenizer keeps: the text, whatever it is; the library's ids, on every path; one file to hold it all."""
 
+import base64
 import json
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from chainrule.errors import UserError
 from chainrule.interop.llama2c import sentencepiece
-from chainrule.text.base import EOS, Tokenizer, Vocabulary
+from chainrule.text.base import EOS, Tokenizer, Vocabulary, byte_level
 from tests.shared_data import requires
 from tests.text.samples import (
     CLOSED,
@@ -477,3 +479,37 @@ def test_pieces_that_mark_spaces_are_decoded_as_sentencepiece_does() -> None:
     assert tokenizer.token_bytes[2] == b""
     for text in ("", " ", "  ab", "a\nb  é 日本", "</s>"):
         assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+# Files that are read well and still cannot cut every text
+
+
+def with_a_short_map(settings: dict[str, Any]) -> str:
+    """The library looks letters up in a table that ends before them, and panics."""
+    short = base64.b64encode(struct.pack("<I", 512) + bytes(512)).decode()
+    settings["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": short}
+    return "café"
+
+
+def without_unknown(settings: dict[str, Any]) -> str:
+    """What is not in the vocabulary becomes a token that is not in it either."""
+    model = settings["model"]
+    names = [name for name in model["vocab"] if name != byte_level("é".encode())[0]]
+    settings["model"] |= {"vocab": {name: id for id, name in enumerate(names)}, "merges": [], "unk_token": "<none>"}
+    settings["added_tokens"][0]["id"] = len(names)
+    return "café"
+
+
+@pytest.mark.parametrize("spoil", [with_a_short_map, without_unknown])
+def test_a_text_that_the_library_cannot_cut_is_refused_and_the_next_is_cut(spoil: Callable[[dict[str, Any]], str]):
+    settings = json.loads(trained("bpe").json)
+    bad = spoil(settings)
+    tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(settings)))
+    expected = tokenizer.encode("cafe").tolist()
+    for cut in (
+        lambda text: tokenizer.encode(text),
+        lambda text: tokenizer.encode_documents(as_documents([text]))[:-1],
+    ):
+        with pytest.raises(UserError, match=r"the tokenizer cannot cut this text \(.+\)"):
+            cut(bad)
+        assert cut("cafe").tolist() == expected
