@@ -202,14 +202,14 @@ def recipe(config: Config) -> dict[str, Any]:
 
 
 WORDS_A_SECOND = 6000  # that a tagger of the medium size learns from on one core
-FOR_ONE, FOR_THREE = 3, 18  # so many times through the words there must be time for
+FOR_ONE, FOR_FIVE = 3, 18  # so many times through the words there must be time for
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
-    """The small size where there is little time, three of the medium size where there is much."""
+    """The small size where there is little time, five of the medium size where there is much."""
     times = seconds * WORDS_A_SECOND / max(tokens, 1)
     size = "medium" if times >= FOR_ONE else "small"
-    members = 3 if times >= FOR_THREE else 1
+    members = 5 if times >= FOR_FIVE else 1
     config = replace(SIZES[size], members=members)
     what = f"{members} taggers of the {size} size in one" if members > 1 else f"the {size} size"
     return config, {}, [f"{what}: for {seconds:,.0f} seconds and {tokens:,} words"]
