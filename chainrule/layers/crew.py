@@ -20,7 +20,8 @@ from chainrule.atomic import give_up
 from chainrule.kernels import CORES
 
 SAMPLES = 3  # of the latest durations, the shortest counts: whatever else happens only makes them longer
-TRIED_AGAIN = 32  # the slower way is used once in so many calls, in case it no longer is
+# The slower way is used once in so many calls, in case it no longer is; ever more of them, as long as it stays so.
+TRIED_AGAIN, TRIED_SELDOM = 32, 256
 
 Kernel = Callable[..., Any]  # its last two arguments: the number of this thread, and of all
 
@@ -53,15 +54,20 @@ class _Pace:
 
     def __init__(self) -> None:
         self._seconds: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=SAMPLES))
-        self._calls = 0
+        self._faster, self._calls, self._between = 0, 0, TRIED_AGAIN
 
     def choose(self, most: int) -> int:
         fewest = min((most, 1), key=lambda threads: len(self._seconds[threads]))
         if len(self._seconds[fewest]) < SAMPLES:
             return fewest
-        self._calls += 1
         faster, slower = sorted((most, 1), key=lambda threads: min(self._seconds[threads]))
-        return slower if self._calls % TRIED_AGAIN == 0 else faster
+        if faster != self._faster:
+            self._faster, self._calls, self._between = faster, 0, TRIED_AGAIN
+        self._calls += 1
+        if self._calls < self._between:
+            return faster
+        self._calls, self._between = 0, min(2 * self._between, TRIED_SELDOM)
+        return slower
 
     def note(self, threads: int, seconds: float) -> None:
         self._seconds[threads].append(seconds)

@@ -7,6 +7,7 @@ from typing import Any
 
 from chainrule import lookup
 from chainrule.config import fields, override
+from chainrule.data.corpus import Reading
 from chainrule.errors import UserError, did_you_mean
 from chainrule.runs.folder import Run, describe_files
 from chainrule.runs.making import new_run
@@ -35,6 +36,7 @@ def default_model(request: Request) -> Request:
 
 def train_task(request: Request, path: Path) -> Run:
     request = default_model(request)
+    _refuse_reading(request)
     task, module = find_task(request), find_model(request)
     own = {name: value for name, value in request.settings.items() if name in fields(task.Settings)}
     settings = override(task.Settings(), own, f"the settings of {request.task}")
@@ -50,6 +52,17 @@ def train_task(request: Request, path: Path) -> Run:
         job.write(folder)
         neural.finish(folder, path, job, request.tensorboard)
     return Run(path, task=None)
+
+
+def _refuse_reading(request: Request) -> None:
+    """What says how plain text is read says nothing of other files."""
+    usual = Reading()
+    for name in ("unit", "field"):
+        if getattr(request.reading, name) != getattr(usual, name):
+            raise UserError(
+                f"--{name} is for plain text, and --task {request.task} has files of its own kind; leave it out "
+                "(the columns of pairs are named by --set source=NAME and --set target=NAME)"
+            )
 
 
 def _make_job(request: Request, plan: neural.Plan, module: Any, prepared: Prepared, task: Task, folder: Path) -> Job:

@@ -140,6 +140,10 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
         (("explain", "runs/t", "cows eat", "--html", "a.html"), "there is no page for tags; leave --html out"),
         (("sample", "runs/t"), "'runs/t' is a run of the task tagging"),
         (("train", "--task", "tagging", "empty.txt"), "'empty.txt' is empty"),
+        (
+            ("train", "--task", "tagging", "dev.conllu", "--unit", "line"),
+            "--unit is for plain text, and --task tagging",
+        ),
         (("train", "--model", "tagger", "dev.conllu"), "tagger does not learn plain text"),
         (("train", "--task", "tagging", "dev.conllu", "--model", "lstm"), "tagging is not learned by lstm"),
     ],

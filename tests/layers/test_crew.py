@@ -38,12 +38,19 @@ def run(mine: crew.Crew, kernel: Callable[..., None]) -> list[BaseException]:
 def test_the_faster_way_is_kept_to_and_the_other_tried_again():
     pace = crew._Pace()
     asked = []
-    for _ in range(6 + 2 * crew.TRIED_AGAIN):
+    seconds = {1: 3.0, 2: 5.0}
+    for _ in range(6 + 7 * crew.TRIED_AGAIN):
         threads = pace.choose(2)
         asked.append(threads)
-        pace.note(threads, {1: 3.0, 2: 5.0}[threads])
+        pace.note(threads, seconds[threads])
     assert sorted(asked[:6]) == [1, 1, 1, 2, 2, 2]
-    assert asked[6:].count(2) == 2 and asked[6:].index(2) == crew.TRIED_AGAIN - 1
+    tried = [at + 1 for at, threads in enumerate(asked[6:]) if threads == 2]
+    assert tried == [crew.TRIED_AGAIN, 3 * crew.TRIED_AGAIN, 7 * crew.TRIED_AGAIN]  # ever more seldom
+    seconds[2] = 1.0
+    for _ in range(crew.TRIED_SELDOM + 3 * crew.TRIED_AGAIN):
+        threads = pace.choose(2)
+        pace.note(threads, seconds[threads])
+    assert threads == 2  # now it is the faster one
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
