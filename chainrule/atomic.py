@@ -13,6 +13,7 @@ from chainrule.kernels import inlined
 
 BETWEEN = 8  # whole numbers between two counters: each has a line of the cache to itself
 BARRIER = 2  # counters of a barrier
+EIGHTH = 8  # one thread takes on so small a part of what is left
 GIVEN_UP = -(1 << 62)  # as the turn of a barrier that not all will come to
 
 
@@ -68,6 +69,16 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 def claim(counters: Any, which: int, most: int) -> Any:
     """The next of `most` pieces of work that nobody has begun, or one past the last."""
     return min(add_to(counters, which * BETWEEN, 1), most)
+
+
+@inlined
+def claim_some(counters: Any, which: int, most: int) -> Any:
+    """The first and one past the last of the next pieces of work: an eighth of those that nobody has begun, so that
+    little is left to wait for in the end."""
+    left: Any = most - read_now(counters, which * BETWEEN)
+    many = max(left // EIGHTH, 1)
+    first = add_to(counters, which * BETWEEN, many)
+    return min(first, most), min(first + many, most)
 
 
 @inlined

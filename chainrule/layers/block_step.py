@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.atomic import BARRIER, BETWEEN, array_at, claim, wait_for_all
+from chainrule.atomic import BARRIER, BETWEEN, EIGHTH, array_at, claim, claim_some, wait_for_all
 from chainrule.kernels import inlined, kernel, kernel_of_sums
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.changes import CHANGES
 from chainrule.layers.crew import CREW
 from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
-from chainrule.layers.matvec import FEW, PIECE, multiply_part, share
+from chainrule.layers.matvec import FEW, multiply_part, rows_of_piece, share
 from chainrule.layers.norm import RMSNorm
 
 ACTIVATIONS = ("relu", "silu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
@@ -260,20 +260,21 @@ def _share_input(block: Any, example: Any, x: Any, hidden: Any, activation: int,
     outputs = 2 * inner if activation == SWIGLU else inner
     weight = array_at(block[INPUT], example, (outputs, width))
     scales, bias = _vector(block[INPUT + 1], outputs), _vector(block[INPUT + 2], outputs)
-    size = max(PIECE // width, 4)
+    size = rows_of_piece(width)
     pieces = (inner + size - 1) // size
-    gates, others = np.empty((count, size), np.float32), np.empty((count, size), np.float32)
-    piece = claim(counters, which, pieces)
-    while piece < pieces:
-        begin = piece * size
-        end = min(begin + size, inner)
+    most = size * max(pieces // EIGHTH, 1)
+    gates, others = np.empty((count, most), np.float32), np.empty((count, most), np.float32)
+    first, last = claim_some(counters, which, pieces)
+    while first < pieces:
+        begin = first * size
+        end = min(last * size, inner)
         multiply_part(weight[begin:end], scales[begin:end], x, bias[begin:end], gates, 0, end - begin)
         if activation == SWIGLU:
             low, high = inner + begin, inner + end
             multiply_part(weight[low:high], scales[low:high], x, bias[low:high], others, 0, end - begin)
         for token in range(count):
             _activate(gates[token], others[token], activation, hidden[token, begin:end])
-        piece = claim(counters, which, pieces)
+        first, last = claim_some(counters, which, pieces)
 
 
 @kernel_of_sums

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.atomic import claim, wait_for_all
+from chainrule.atomic import claim_some, wait_for_all
 from chainrule.kernels import inlined, kernel, kernel_of_sums
 
 FEW = 16  # rows; with more of them torch is as fast
-PIECE = 1 << 16  # about so many weights are taken on at a time by one of several threads
+PIECE = 1 << 14  # about so many weights are the least that one of several threads takes on
 COUNTERS = 3  # that `multiply` wants: one for pieces, two of a barrier
 
 
@@ -28,12 +28,18 @@ def multiply(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, count
 def share(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters: Any, which: int) -> None:
     """One thread's share of a product: pieces of it, as long as there are any."""
     outputs, width = weight.shape
-    size = max(PIECE // width, 4)
+    size = rows_of_piece(width)
     pieces = (outputs + size - 1) // size
-    piece = claim(counters, which, pieces)
-    while piece < pieces:
-        multiply_part(weight, scales, rows, bias, results, piece * size, min((piece + 1) * size, outputs))
-        piece = claim(counters, which, pieces)
+    first, last = claim_some(counters, which, pieces)
+    while first < pieces:
+        multiply_part(weight, scales, rows, bias, results, first * size, min(last * size, outputs))
+        first, last = claim_some(counters, which, pieces)
+
+
+@inlined
+def rows_of_piece(width: int) -> int:
+    """By sixteens, the most that are computed at once: so that who takes on which pieces changes no bit."""
+    return max(PIECE // width // 16 * 16, 16)
 
 
 @kernel_of_sums

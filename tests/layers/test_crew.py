@@ -47,10 +47,10 @@ def test_the_faster_way_is_kept_to_and_the_other_tried_again():
     tried = [at + 1 for at, threads in enumerate(asked[6:]) if threads == 2]
     assert tried == [crew.TRIED_AGAIN, 3 * crew.TRIED_AGAIN, 7 * crew.TRIED_AGAIN]  # ever more seldom
     seconds[2] = 1.0
-    for _ in range(crew.TRIED_SELDOM + 3 * crew.TRIED_AGAIN):
-        threads = pace.choose(2)
-        pace.note(threads, seconds[threads])
-    assert threads == 2  # now it is the faster one
+    for _ in range(crew.TRIED_SELDOM + crew.TRIED_AGAIN):
+        asked.append(pace.choose(2))
+        pace.note(asked[-1], seconds[asked[-1]])
+    assert asked[-10:].count(2) >= 9  # now it is the faster one
 
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
