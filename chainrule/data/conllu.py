@@ -141,7 +141,7 @@ def _is_word(line: str, words: int, where: str) -> bool:
         raise UserError(f"{where} has nothing in its column {name}; write _ for what is left open")
     match = IDENTIFIER.fullmatch(cells[0])
     if match is None:
-        raise UserError(f"{where} begins with '{cells[0]}', which is no id; ids are 1, 1-2 or 1.1")
+        raise UserError(f"{where} begins with '{cells[0][:30]}', which is no id; ids are 1, 1-2 or 1.1")
     number, kind = int(match[1]), match[2]
     if kind == "." and number == words:
         return False

@@ -42,11 +42,12 @@ def test_those_that_wait_are_forgotten_too(live: Live):
 
 
 def test_beams_of_a_client_that_went_away_are_free(live: Live):
-    """200 texts, each for a beam of 64 and hundreds of steps: one at a time, as 64 rows are all there are."""
+    """200 texts, each for a beam of 64 and hundreds of steps: one at a time, as 64 rows are all there are; the rest of
+    the request does not stand in the queue, where there is room for other people's."""
     with Raw(live.port) as client:
         client.send({"model": "cross", "text": ["rot blau " * 100] * 200, "beam": 64, "n": 64}, "/v1/translate")
         wait_for(live, decoding=64)
-        assert live.health()["waiting"] >= 64 * 190
+        assert live.health()["waiting"] == 0
     wait_for(live, decoding=0, waiting=0)
 
 
