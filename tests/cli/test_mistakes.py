@@ -159,8 +159,14 @@ def test_interrupting_leaves_nothing_and_exits_with_130(tmp_path):
         [sys.executable, "-m", "chainrule", "train", "pipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     writer = os.open(tmp_path / "pipe", os.O_WRONLY)  # waits until it is read from
-    time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    for _ in range(3):  # a signal just before the read begins is heard only with the next one
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=15)
+            break
+        except subprocess.TimeoutExpired:
+            continue
     _, err = process.communicate(timeout=30)
     os.close(writer)
     assert process.returncode == 130
