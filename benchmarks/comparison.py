@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.corpora import DATA, SHAKESPEARE, SPEECHES
 from benchmarks.measure import run_process
 from benchmarks.report import COMPARISONS, DOCS, Section
-from chainrule.comparison.table import Row, Table, cells, columns
+from chainrule.analysis.compare.table import Row, Table, cells, columns
 
 HOME = Path("runs") / "comparisons"
 PTB = DATA / "ptb"

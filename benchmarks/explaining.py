@@ -9,9 +9,9 @@ from pathlib import Path
 
 import chainrule
 from benchmarks.report import BENCHMARKS, Section, publish
-from chainrule import lookup
+from chainrule import registry
+from chainrule.analysis.explain.explanation import explain
 from chainrule.api import TrainedRun
-from chainrule.explain.explanation import explain
 
 LENGTH, REPEATS = 200, 5
 MODELS = ("ngram", "mlp", "bow", "attention", "elman", "gru", "lstm", "transformer")
@@ -21,7 +21,7 @@ def measure(name: str, counted: TrainedRun, text: str) -> list[str]:
     """Random weights: how long it takes does not depend on what was learned."""
     tokenizer, model, shards = counted.tokenizer, counted.model, counted.shards()
     if name != "ngram":
-        module = lookup.find("chainrule.models", name, "model")
+        module = registry.find("chainrule.models", name, "model")
         config = module.SIZES["small"]
         if getattr(config, "context_length", LENGTH) < LENGTH:
             config = replace(config, context_length=LENGTH)

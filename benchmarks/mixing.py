@@ -15,11 +15,11 @@ import numpy as np
 import chainrule
 from benchmarks.learning import HOME, PTB, PTB_TEST_TOKENS
 from benchmarks.report import MIXING, Section, publish
+from chainrule.analysis.mix.fit import add_cache, fit
+from chainrule.analysis.mix.gain import measure_gain
+from chainrule.analysis.mix.text import Text, read_text
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.errors import UserError
-from chainrule.mixing.fit import add_cache, fit
-from chainrule.mixing.gain import measure_gain
-from chainrule.mixing.text import Text, read_text
 from chainrule.models.mix import Config, Model
 
 DYNAMIC = 0.3  # chosen on the validation text: see docs/log.md

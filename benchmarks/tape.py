@@ -20,7 +20,7 @@ from torch import nn
 from benchmarks.measure import run_process
 from benchmarks.report import BENCHMARKS, Section, publish
 from chainrule.models import elman, transformer
-from chainrule.models.base import Batch
+from chainrule.models.contract import Batch
 from chainrule.tape.losses import SoftmaxCrossEntropy
 from chainrule.tape.models import MODELS
 from chainrule.tape.modules import Linear, ReLU

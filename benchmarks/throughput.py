@@ -16,17 +16,17 @@ from torch import Tensor, nn
 
 from benchmarks.measure import interleave_calls
 from benchmarks.report import BENCHMARKS, Section, publish
-from chainrule.data.windows import Ring, Windows
+from chainrule.analysis.plan.compute import training_compute
+from chainrule.analysis.plan.parameters import count_parameters
+from chainrule.analysis.plan.shapes import shape_of
+from chainrule.data.batches import Ring, StreamBatches
+from chainrule.kernels.machine import measure_this_machine
 from chainrule.models import lstm, transformer
 from chainrule.models._neural import NeuralModel
-from chainrule.planning.compute import training_compute
-from chainrule.planning.machines import measure_this_machine
-from chainrule.planning.parameters import count_parameters
-from chainrule.planning.shapes import shape_of
-from chainrule.training.journey import Budget, Journey
+from chainrule.training.callbacks import CallbackList
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
-from chainrule.training.watch import Watchers
 
 TEXT_TOKENS = 1_000_000
 HEADER = ["", "tokens/s", "ratio", "MFLOP/token", "GFLOP/s", "of the machine's"]
@@ -67,14 +67,14 @@ class Ours:
     """Steps of our own training loop, gone on with at each call."""
 
     def __init__(self, model: NeuralModel, recipe: Recipe, tokens: np.ndarray):
-        windows = Windows([Ring([tokens])], [1.0], recipe.batch_size, recipe.window, recipe.chain)
+        windows = StreamBatches([Ring([tokens])], [1.0], recipe.batch_size, recipe.window, recipe.chain)
         counts = np.bincount(tokens, minlength=model.vocabulary_size)
-        journey = Journey(windows, Budget(steps=0), counts=counts)
-        self._trainer = Trainer(model, replace(recipe, schedule="constant"), journey, Watchers(), None)
+        context = TrainingContext(windows, Budget(steps=0), counts=counts)
+        self._trainer = Trainer(model, replace(recipe, schedule="constant"), context, CallbackList(), None)
 
     def __call__(self, steps: int) -> None:
         trainer = self._trainer
-        trainer.journey.budget = Budget(steps=trainer.position.step + steps)
+        trainer.context.budget = Budget(steps=trainer.position.step + steps)
         trainer.run()
 
 
@@ -232,7 +232,7 @@ def race(shape: Shape, contenders: dict[str, Contender], is_trial: bool) -> tupl
 
 
 TEXT = (
-    "Windows, forward, backward, clipping and update, in one process unless it says more; torch's threads:\n"
+    "StreamBatches, forward, backward, clipping and update, in one process unless it says more; torch's threads:\n"
     "{threads}, or one in each process. FLOPs per token\n"
     "are 6 per multiplied parameter, with attention's own part; the machine's speed is that of its fastest float32\n"
     "product of 1024 × 1024 matrices. {more}"

@@ -16,13 +16,13 @@ from benchmarks.report import BENCHMARKS, Section, publish
 from benchmarks.throughput import update
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import search
-from chainrule.models.base import IGNORE
 from chainrule.models.conditional import Config, Model
+from chainrule.models.contract import IGNORE
 from chainrule.tasks._batches import PairBatches, condition_of
-from chainrule.training.journey import Budget, Journey
+from chainrule.training.callbacks import CallbackList
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
-from chainrule.training.watch import Watchers
 
 VOCABULARY, EOS = 8000, 0
 WIDTH, LAYERS, HEADS, HIDDEN = 256, 3, 4, 512
@@ -55,10 +55,10 @@ def ours(batches: PairBatches, sizes: Sizes) -> tuple[Model, Callable[[], object
     torch.manual_seed(0)
     model = Model(config, VOCABULARY, EOS)
     recipe = Recipe(optimizer="adamw", learning_rate=1e-3, schedule="constant")
-    trainer = Trainer(model, recipe, Journey(batches, Budget(steps=0)), Watchers(), None)
+    trainer = Trainer(model, recipe, TrainingContext(batches, Budget(steps=0)), CallbackList(), None)
 
     def run() -> None:
-        trainer.journey.budget = Budget(steps=trainer.position.step + sizes.steps)
+        trainer.context.budget = Budget(steps=trainer.position.step + sizes.steps)
         trainer.run()
 
     return model, run
@@ -82,7 +82,7 @@ def marian(batches: PairBatches, sizes: Sizes) -> tuple[torch.nn.Module, Callabl
         nonlocal at
         model.train()
         for _ in range(sizes.steps):
-            window = batches.window(at)
+            window = batches.batch(at)
             at += 1
             source = torch.from_numpy(window.condition["source"])
             mask = torch.arange(source.shape[1]) < torch.from_numpy(window.condition["lengths"])[:, None]

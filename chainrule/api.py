@@ -10,25 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from chainrule.comparison.compare import Comparison
-from chainrule.comparison.compare import compare as compare_request
-from chainrule.comparison.compare import default_path as comparison_path
-from chainrule.comparison.entrants import read_entrants
-from chainrule.comparison.report import Report
+from chainrule.analysis.compare.compare import Comparison
+from chainrule.analysis.compare.compare import compare as compare_request
+from chainrule.analysis.compare.compare import default_path as comparison_path
+from chainrule.analysis.compare.entrants import read_entrants
+from chainrule.analysis.compare.report import Report
+from chainrule.analysis.doctor.examine import examine
+from chainrule.analysis.explain.explanation import FACES, Explanation, explain
+from chainrule.analysis.mix.make import Request as MixRequest
+from chainrule.analysis.mix.make import mix as mix_request
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
-from chainrule.doctor.examine import examine
 from chainrule.errors import UserError
 from chainrule.evaluation.score import figures, score
-from chainrule.explain.explanation import FACES, Explanation, explain
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
-from chainrule.mixing.make import Request as MixRequest
-from chainrule.mixing.make import mix as mix_request
+from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.models.mix import Config as MixConfig
-from chainrule.prompting.template import find_template
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import PairsRun, load_pairs_run
 from chainrule.training.finding import Finding

@@ -6,6 +6,7 @@ Later layers win: defaults < size preset < --config file < flags < --set name=va
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -90,3 +91,13 @@ def to_json(settings: Any) -> dict[str, Any]:
 def from_json(cls: type[C], values: Mapping[str, Any], where: str) -> C:
     """Settings as they were stored: every value of the type it has."""
     return override(cls(), values, where, from_text=False)
+
+
+def without_infinities(value: Any) -> Any:
+    """The same nest of dicts, lists and tuples as JSON can hold it: null in place of NaN and infinities, which JSON
+    does not have, names as strings and tuples as lists."""
+    if isinstance(value, dict):
+        return {str(name): without_infinities(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_infinities(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -9,9 +9,9 @@ import chainrule
 
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
-    "errors", "checks", "finite", "progress", "config", "lookup", "kernels", "atomic", "threads", "hashing", "arrays",
-    "tape", "text", "data", "ngram", "layers", "models", "generation", "prompting", "evaluation", "tagging", "tasks",
-    "runs", "mixing", "planning", "training", "explain", "comparison", "doctor", "interop", "api", "serving", "cli",
+    "version", "errors", "checks", "progress", "config", "registry", "kernels", "storage", "plotting", "tape", "text",
+    "data", "ngram", "layers", "models", "generation", "evaluation", "tagging", "tasks", "runs", "training", "analysis",
+    "interop", "api", "serving", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 

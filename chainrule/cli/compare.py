@@ -49,9 +49,9 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Train every kind of model on your text, measure all on the same bytes, and say which differences are real."""
+    from chainrule.analysis.compare.compare import Comparison, compare, default_path
+    from chainrule.analysis.compare.entrants import read_entrants
     from chainrule.cli.output import print_json, say
-    from chainrule.comparison.compare import Comparison, compare, default_path
-    from chainrule.comparison.entrants import read_entrants
     from chainrule.data.corpus import Reading
     from chainrule.data.split import Splitting
     from chainrule.training.prepare import Tokenization
@@ -69,7 +69,7 @@ def command(
     path = Path(as_) if as_ else default_path(asked.inputs)
     report = compare(asked, path, overwrite, say)
     if as_json:
-        from chainrule.comparison.report import facts
+        from chainrule.analysis.compare.report import facts
 
         print_json({"folder": str(path), **facts(report)})
     else:
@@ -88,8 +88,8 @@ def _print(report: Any, path: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from chainrule.analysis.compare.table import cells, columns
     from chainrule.cli.output import print_notes, say
-    from chainrule.comparison.table import cells, columns
     from chainrule.progress import visible
 
     console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPED)

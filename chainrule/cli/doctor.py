@@ -9,8 +9,8 @@ COLOURS = {"problem": "red", "note": "yellow", "good": "green"}
 
 def command(run: options.RunPath, as_json: options.Json = False) -> None:
     """Examine a run: overfitting, learning rate, idle units, gradients, its text, and is this loss good for it?"""
+    from chainrule.analysis.doctor.examine import examine
     from chainrule.cli.output import print_json
-    from chainrule.doctor.examine import examine
 
     findings = examine(run)
     if as_json:

@@ -71,9 +71,9 @@ def _write(file: Path, page: str) -> None:
 
 def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None:
     """Of a run that writes one text from another: where each word of it came from."""
+    from chainrule.analysis.explain.alignment import explain_translation
+    from chainrule.analysis.explain.alignment_page import page
     from chainrule.cli.output import print_json, print_table, say
-    from chainrule.explain.alignment import explain_translation
-    from chainrule.explain.alignment_page import page
     from chainrule.progress import visible_token
     from chainrule.runs.pairs import load_pairs_run
 
@@ -129,7 +129,7 @@ def _explain_tags(run: str, text: str, as_json: bool) -> None:
 def _report(found: Any) -> None:
     from rich.console import Console
 
-    from chainrule.explain.terminal import sections
+    from chainrule.analysis.explain.terminal import sections
 
     console = Console(highlight=False, soft_wrap=True)
     for section in sections(found):

@@ -34,7 +34,7 @@ def command(
     """Draw the computation graph of a model on our own tape, and count its nodes."""
     from collections import Counter
 
-    from chainrule.explain.computation import computation
+    from chainrule.analysis.explain.computation import computation
     from chainrule.tape.graph import to_dot, to_svg
     from chainrule.tape.unrolled import UNROLLED, count_nodes
 
@@ -73,7 +73,7 @@ def _to_json(nodes: Any) -> str:
 def _plot(counts: dict[str, dict[str, int]], file: Path) -> None:
     import numpy as np
 
-    from chainrule.training.plots import BLUE, ORANGE, draw_line, make_axes, name_lines, styled, to_png, to_svg
+    from chainrule.plotting import BLUE, ORANGE, draw_line, make_axes, name_lines, styled, to_png, to_svg
 
     with styled():
         figure, axes = make_axes("Nodes on the tape", "words")

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-import chainrule
 from chainrule.errors import Stopped, UserError
+from chainrule.version import __version__
 
 ORDER = (
     "train", "compare", "sample", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
@@ -43,7 +43,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"chainrule {chainrule.__version__}")
+        print(f"chainrule {__version__}")
         raise typer.Exit
 
 

@@ -34,9 +34,9 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Mix runs into one that predicts better than each, by weights fitted on text that they kept aside."""
+    from chainrule.analysis.mix.make import Request, mix
     from chainrule.cli.main import started_at
     from chainrule.cli.output import print_json
-    from chainrule.mixing.make import Request, mix
     from chainrule.models.mix import Config
     from chainrule.runs.folder import Run
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from chainrule.config import without_infinities
 from chainrule.errors import one_line
-from chainrule.finite import without_infinities
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
 

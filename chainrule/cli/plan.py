@@ -4,9 +4,16 @@ from typing import Annotated, Any
 
 import typer
 
+from chainrule.analysis.plan.quantities import (
+    bytes_text,
+    count_text,
+    duration_text,
+    flops_text,
+    parse_count,
+    speed_text,
+)
 from chainrule.cli import options
 from chainrule.cli.output import print_json, print_notes, say, visible
-from chainrule.planning.quantities import bytes_text, count_text, duration_text, flops_text, parse_count, speed_text
 
 Rows = list[tuple[str, str, str]]  # what, how much, what that means
 WIDE = 200  # columns of a file or pipe, where no line needs to be folded
@@ -45,9 +52,9 @@ def command(
         return
     from dataclasses import asdict
 
-    from chainrule.planning.machines import SHOWN, find_machine
-    from chainrule.planning.plan import Request, make_plan
-    from chainrule.planning.subject import find_subject
+    from chainrule.analysis.plan.machines import SHOWN, find_machine
+    from chainrule.analysis.plan.plan import Request, make_plan
+    from chainrule.analysis.plan.planned_model import find_subject
 
     wanted = None if tokens is None else parse_count(tokens, "--tokens")
     request = Request(wanted, batch_size, context_length, utilisation, devices, price)
@@ -178,8 +185,8 @@ def _print_table(table: Any) -> None:
 def _list_presets(as_json: bool) -> None:
     from dataclasses import asdict
 
+    from chainrule.analysis.plan.planned_model import of_preset
     from chainrule.models._presets import PUBLISHED
-    from chainrule.planning.subject import of_preset
 
     presets = [of_preset(name, preset) for name, preset in PUBLISHED.items()]
     if as_json:

@@ -40,7 +40,7 @@ def command(
     from dataclasses import replace
 
     from chainrule.errors import UserError
-    from chainrule.prompting.template import find_template
+    from chainrule.generation.template import find_template
 
     if list_:
         _list(as_json)
@@ -90,7 +90,7 @@ def _values(fields: list[str]) -> dict[str, str]:
 
 def _list(as_json: bool) -> None:
     from chainrule.cli.output import print_json, print_rows
-    from chainrule.prompting.template import find_template, names
+    from chainrule.generation.template import find_template, names
 
     found = [find_template(name) for name in names()]
     if as_json:

@@ -33,11 +33,11 @@ def command(
 ) -> None:
     """Serve runs: OpenAI's API for programs, a page for people."""
     options.let_threads_sleep()
-    from chainrule.models.base import learns
+    from chainrule.models.contract import learns
     from chainrule.serving.app import make_app
-    from chainrule.serving.engine import Engine, Limits
     from chainrule.serving.guard import LOOPBACK, Door
     from chainrule.serving.library import Library, sort_out
+    from chainrule.serving.scheduler import Engine, Limits
     from chainrule.serving.server import serve
     from chainrule.serving.service import Service
 

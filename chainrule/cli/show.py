@@ -26,7 +26,7 @@ def command(
     if context is not None:
         _show_places(run, context, as_json)
         return
-    from chainrule import lookup
+    from chainrule import registry
     from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
@@ -60,7 +60,7 @@ def command(
         print_rows(rows)
         print_notes(loaded.config["notes"])
         if loaded.task != LANGUAGE:
-            say(f"for: chainrule {lookup.find('chainrule.tasks', loaded.task, 'task').COMMAND} {loaded.path}")
+            say(f"for: chainrule {registry.find('chainrule.tasks', loaded.task, 'task').COMMAND} {loaded.path}")
         if verify and not damaged:
             say("every file is as it was written")
     if damaged:

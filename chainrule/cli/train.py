@@ -52,7 +52,9 @@ def command(
     learning_rate: Annotated[
         float | None, typer.Option(help="Its peak; chosen unless told.", rich_help_panel=Learning)
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Windows in one update.", rich_help_panel=Learning)] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="StreamBatches in one update.", rich_help_panel=Learning)
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(help="torch, or tape: gradients by our own engine, on NumPy.", rich_help_panel=Learning),
@@ -148,11 +150,11 @@ def command(
 ) -> None:
     """Train a model on your text and store it as a run folder."""
     given = dict(locals())
+    from chainrule.analysis.plan.quantities import parse_count
     from chainrule.cli.main import started_at
     from chainrule.config import parse_assignments
     from chainrule.data.corpus import Reading
     from chainrule.data.split import Splitting
-    from chainrule.planning.quantities import parse_count
     from chainrule.training.prepare import Tokenization
     from chainrule.training.train import DEFAULT_CORPUS, Request, train
 
@@ -212,7 +214,7 @@ def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
 
 
 def _report(run: Any, as_json: bool) -> None:
-    from chainrule import lookup
+    from chainrule import registry
     from chainrule.cli import output
     from chainrule.runs.card import describe_settings
     from chainrule.tasks.base import LANGUAGE
@@ -242,7 +244,7 @@ def _report(run: Any, as_json: bool) -> None:
     output.print_notes(run.config["notes"])
     use = f"sample {run.path} --prompt '...'"
     if run.task != LANGUAGE:
-        use = f"{lookup.find('chainrule.tasks', run.task, 'task').COMMAND} {run.path}"
+        use = f"{registry.find('chainrule.tasks', run.task, 'task').COMMAND} {run.path}"
     output.say(f"next: chainrule {use}   or   chainrule show {run.path}")
 
 

@@ -107,7 +107,7 @@ def _write(loaded: Any, lines: list[str], search: Any) -> Any:
 
 
 def _links(loaded: Any, line: str, written: Any) -> list[str]:
-    from chainrule.explain.alignment import link_words
+    from chainrule.analysis.explain.alignment import link_words
 
     return [link_words(loaded.task, loaded.model, line, text) for text in written.texts]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.data.documents import Documents
 from chainrule.data.split import content_hashes
 from chainrule.errors import UserError
-from chainrule.kernels import kernel
+from chainrule.kernels.jit import kernel
+from chainrule.storage import load_arrays, save_arrays
 from chainrule.text.base import Tokenizer
 
 INDEX = "index.json"

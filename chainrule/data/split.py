@@ -7,8 +7,8 @@ import numpy as np
 
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
-from chainrule.hashing import hash_bytes
-from chainrule.kernels import kernel
+from chainrule.kernels.hashing import hash_bytes
+from chainrule.kernels.jit import kernel
 
 WAYS = ("documents", "tail")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.data.documents import Documents
 from chainrule.evaluation.score import NATS_PER_BIT, score_documents
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 
 IMPOSSIBLE = 1e6  # bits, in place of infinitely many

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.data.documents import Documents
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 
 NATS_PER_BIT = log(2)

@@ -7,7 +7,7 @@ import numpy as np
 
 from chainrule.data.shards import TokenShards
 from chainrule.evaluation.score import NATS_PER_BIT
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 
 PIECES = 16

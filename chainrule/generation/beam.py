@@ -15,7 +15,7 @@ from chainrule.generation.decoder import NOT_FINITE, Decoder
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Continuation, Tokenizer, read_prompt
 from chainrule.generation.sample import Generation
-from chainrule.models.base import Steps, log_softmax
+from chainrule.models.contract import Steps, log_softmax
 
 NO_CONTINUATION = "this model gives every continuation probability zero; use a smoothed model or another prompt"
 

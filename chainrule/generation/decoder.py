@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import State, Steps, select_rows
+from chainrule.models.contract import State, Steps, select_rows
 
 AT_ONCE = 512  # tokens of a prompt read in one step
 HEEDED_AT_ONCE = 64  # where the logits of all of them are wanted

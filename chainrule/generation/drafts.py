@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.generation.decoder import half_of
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import Steps
+from chainrule.models.contract import Steps
 
 LONGEST = 4  # tokens of a context that are looked up
 MOST = 8  # tokens guessed at once

@@ -10,7 +10,7 @@ from chainrule.generation.drafts import Draft
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.generation.speculative import Speculation
-from chainrule.models.base import Steps
+from chainrule.models.contract import Steps
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import Steps, log_softmax
+from chainrule.models.contract import Steps, log_softmax
 
 
 def log_probabilities(model: Steps, ids: Sequence[int] | np.ndarray, eos: int, condition: Any = None) -> np.ndarray:

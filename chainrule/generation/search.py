@@ -11,7 +11,7 @@ import numpy as np
 
 from chainrule.generation.beam import Beam, Found, Search, Step, likeliest
 from chainrule.models._numpy import start, step
-from chainrule.models.base import State, Steps, add_rows, select_rows
+from chainrule.models.contract import State, Steps, add_rows, select_rows
 
 
 class Searches:

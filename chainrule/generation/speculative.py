@@ -16,7 +16,7 @@ from chainrule.generation.decoder import NOT_FINITE, Decoder, half_of
 from chainrule.generation.drafts import MOST, Draft
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
-from chainrule.models.base import Steps
+from chainrule.models.contract import Steps
 
 
 class Speculation:

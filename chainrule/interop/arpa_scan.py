@@ -5,8 +5,8 @@ It reads what every program writes, plain decimals and known words, and stops at
 
 import numpy as np
 
-from chainrule.hashing import hash_bytes
-from chainrule.kernels import kernel
+from chainrule.kernels.hashing import hash_bytes
+from chainrule.kernels.jit import kernel
 
 
 class WordTable:

@@ -7,7 +7,7 @@ that back-off gives them and the back-off weight one, so nothing is scored diffe
 import numpy as np
 
 from chainrule.interop.arpa_text import Level
-from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.kernels.jit import in_parallel, kernel, ranges
 from chainrule.ngram.smoothing import Estimates
 from chainrule.ngram.trie import ROOT, Trie, find_child
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop.checkpoint import arrays_in, read_checkpoint
+from chainrule.storage import load_arrays
 
 INDEX = "model.safetensors.index.json"
 TORCH = "pytorch_model.bin"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import widen
 from chainrule.errors import UserError
+from chainrule.storage import widen
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

@@ -7,11 +7,11 @@ from typing import Any
 import tokenizers
 from tokenizers import processors
 
-from chainrule.arrays import save_arrays
 from chainrule.interop import layout
 from chainrule.interop.chat_template import template_of
 from chainrule.interop.profile import profile_of
 from chainrule.models.transformer import Config, Model
+from chainrule.storage import save_arrays
 from chainrule.text.base import Tokenizer
 
 LAYOUTS = {"gpt2": layout.gpt2, "llama": layout.llama}

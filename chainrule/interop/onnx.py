@@ -19,7 +19,7 @@ from chainrule.layers.positions import rotations
 from chainrule.models import transformer
 from chainrule.models._neural import NeuralModel
 from chainrule.models._recurrent import RecurrentModel
-from chainrule.models.base import architecture_of
+from chainrule.models.contract import architecture_of
 from chainrule.text.base import Tokenizer
 
 FILE = "model.onnx"

@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import chainrule
 from chainrule.errors import UserError
 from chainrule.interop.card import write_card
 from chainrule.interop.parity import LIMIT, LONGEST, Check, Question, refuse_difference
 from chainrule.interop.profile import profile_of
 from chainrule.interop.readers import LlamaCpp, OnnxRuntime, Ours, Transformers
-from chainrule.models.base import learns
+from chainrule.models.contract import learns
 from chainrule.runs.folder import Run, unfinished
+from chainrule.version import __version__
 
 REPORT = "parity.json"
-Asked = tuple[list[Question], list[str]]  # who is to read the files, and what people should know of them
+PromptRequest = tuple[list[Question], list[str]]  # who is to read the files, and what people should know of them
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def write_run(run: Run, format: str, path: Path, dtype: str = "f32", overwrite: 
         questions, notes = WRITERS[format](run, folder, path.name, dtype)
         checks = [question.ask(run.tokenizer) for question in questions]
         refuse_difference(checks)
-        facts: dict[str, Any] = {"run": run.name, "format": format, "chainrule": chainrule.__version__, "notes": notes}
+        facts: dict[str, Any] = {"run": run.name, "format": format, "chainrule": __version__, "notes": notes}
         facts["checks"] = [asdict(each) | {"agrees": each.agrees} for each in checks]
         (folder / REPORT).write_text(json.dumps(facts, indent=1), encoding="utf-8")
         write_card(folder / "README.md", run, format, path.name, checks, notes)
@@ -50,7 +50,7 @@ def write_run(run: Run, format: str, path: Path, dtype: str = "f32", overwrite: 
     return Written(path, report, checks, notes)
 
 
-def _huggingface(run: Run, folder: Path, name: str, dtype: str) -> Asked:
+def _huggingface(run: Run, folder: Path, name: str, dtype: str) -> PromptRequest:
     from chainrule.interop.huggingface import read_huggingface
     from chainrule.interop.huggingface_write import write_huggingface
 
@@ -62,7 +62,7 @@ def _huggingface(run: Run, folder: Path, name: str, dtype: str) -> Asked:
     ], []
 
 
-def _gguf(run: Run, folder: Path, name: str, dtype: str) -> Asked:
+def _gguf(run: Run, folder: Path, name: str, dtype: str) -> PromptRequest:
     """Others are asked for what the numbers in the file say, as our own reader widens them."""
     from chainrule.interop.gguf import read_gguf
     from chainrule.interop.gguf_write import write_gguf
@@ -94,7 +94,7 @@ def llama_cpp_limit(profile: str, dtype: str) -> tuple[float, str]:
     return (2e-2 if dtype == "f16" else 2e-1), f"it rounds what it multiplies the weights with {what} as well"
 
 
-def _onnx(run: Run, folder: Path, name: str, dtype: str) -> Asked:
+def _onnx(run: Run, folder: Path, name: str, dtype: str) -> PromptRequest:
     from chainrule.interop.onnx import FILE, write_onnx
 
     write_onnx(run.model, run.tokenizer, folder)

@@ -11,14 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from chainrule.atomic import BARRIER, BETWEEN, EIGHTH, array_at, claim, claim_some, wait_for_all
-from chainrule.kernels import inlined, kernel, kernel_of_sums
+from chainrule.kernels.atomic import BARRIER, BETWEEN, EIGHTH, array_at, claim, claim_some, wait_for_all
+from chainrule.kernels.changes import CHANGES
+from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
+from chainrule.kernels.matvec import FEW, multiply_part, rows_of_piece, share
+from chainrule.kernels.thread_pool import THREAD_POOL
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
-from chainrule.layers.changes import CHANGES
-from chainrule.layers.crew import CREW
 from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
-from chainrule.layers.matvec import FEW, multiply_part, rows_of_piece, share
 from chainrule.layers.norm import RMSNorm
 
 ACTIVATIONS = ("relu", "silu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
@@ -88,7 +88,7 @@ class BlockSteps:
         shared = np.empty((3, count, widest), np.float32)
         counters = np.zeros((len(table) * SHARED + BARRIER) * BETWEEN, np.int64)
         result = x.new_empty(count, width)
-        CREW.run(
+        THREAD_POOL.run(
             (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *turn, rows, places,
             table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
         )  # fmt: skip

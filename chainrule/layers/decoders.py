@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from chainrule.layers.attention import Positions
 from chainrule.layers.block import Block
+from chainrule.layers.block_config import Shape
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.cells import CELLS
+from chainrule.layers.encoder_output import Memory
 from chainrule.layers.joins import AdditiveAttention, DotAttention
-from chainrule.layers.memory import Memory
 from chainrule.layers.positions import First, hidden_future
 from chainrule.layers.recurrent import Recurrent
-from chainrule.layers.shape import Shape
 
 State = dict[str, Any]  # rows of arrays, by name
 

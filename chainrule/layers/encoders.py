@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from chainrule.layers.attention import Positions
+from chainrule.layers.block_config import Shape
 from chainrule.layers.cells import CELLS
-from chainrule.layers.memory import hide_padding
+from chainrule.layers.encoder_output import hide_padding
 from chainrule.layers.recurrent import Recurrent, reverse
-from chainrule.layers.shape import Shape
 
 DIRECTIONS = ("ahead", "back", "both")
 

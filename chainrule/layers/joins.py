@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.layers.memory import Memory
+from chainrule.layers.encoder_output import Memory
 
 PLACES_AT_ONCE = 1 << 22  # numbers of the additive score that are held at one time
 

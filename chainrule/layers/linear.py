@@ -5,10 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.atomic import BETWEEN
-from chainrule.layers.crew import CREW
-from chainrule.layers.int8 import Int8
-from chainrule.layers.matvec import COUNTERS, FEW, multiply
+from chainrule.kernels.atomic import BETWEEN
+from chainrule.kernels.int8 import Int8
+from chainrule.kernels.matvec import COUNTERS, FEW, multiply
+from chainrule.kernels.thread_pool import THREAD_POOL
 
 LARGE = 1 << 20  # weights; fewer stay in a processor's cache, where torch is as fast
 NOTHING = np.zeros(0, np.float32)
@@ -28,7 +28,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows, results = x.reshape(-1, width).numpy(), y.view(-1, len(weight)).numpy()
     counters = np.zeros(COUNTERS * BETWEEN, np.int64)
     work = (weight.numel(), len(rows))
-    CREW.run(work, multiply, *as_arrays(weight), rows, as_array(bias), results, counters)
+    THREAD_POOL.run(work, multiply, *as_arrays(weight), rows, as_array(bias), results, counters)
     return y
 
 

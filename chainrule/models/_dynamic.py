@@ -15,7 +15,7 @@ from torch import Tensor
 from chainrule.errors import UserError
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.models._neural import NeuralModel, entropy, picked
-from chainrule.models.base import State, change_arrays, check_ids
+from chainrule.models.contract import State, change_arrays, check_ids
 
 SEGMENT = 20  # tokens between two steps
 CLIP = 1.0

@@ -16,13 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.config import from_json
 from chainrule.errors import UserError
-from chainrule.layers.int8 import round_to_int8
+from chainrule.kernels.int8 import round_to_int8
 from chainrule.layers.linear import Linear
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
-from chainrule.models.base import (
+from chainrule.models.contract import (
     IGNORE,
     SCORED_AT_ONCE,
     Array,
@@ -33,6 +32,7 @@ from chainrule.models.base import (
     architecture_of,
     check_ids,
 )
+from chainrule.storage import load_arrays, save_arrays
 
 LARGE_VOCABULARY = 1024
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits (..., vocabulary) and targets (...), one number for each

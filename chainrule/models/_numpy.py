@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.models.base import State, Steps
+from chainrule.models.contract import State, Steps
 
 
 def start(model: Steps, batch_size: int, condition: Any = None) -> State:

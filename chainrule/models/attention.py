@@ -19,7 +19,7 @@ from chainrule.layers.cache import KeyValues
 from chainrule.layers.linear import Linear
 from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import State
+from chainrule.models.contract import State
 
 CHOICES = {
     "weights": ("uniform", "softmax"),

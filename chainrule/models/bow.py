@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from chainrule.checks import require_fractions, require_sizes
 from chainrule.layers.linear import Linear
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import State
+from chainrule.models.contract import State
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.config import from_json
 from chainrule.errors import UserError
-from chainrule.kernels import kernel
-from chainrule.models.base import LanguageModel, State, check_ids
+from chainrule.kernels.jit import kernel
+from chainrule.models.contract import LanguageModel, State, check_ids
+from chainrule.storage import load_arrays, save_arrays
 
 
 @dataclass(frozen=True)

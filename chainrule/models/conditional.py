@@ -15,15 +15,15 @@ from torch import Tensor, nn
 from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
 from chainrule.errors import UserError
 from chainrule.layers.block import Block
+from chainrule.layers.block_config import POSITIONS, Shape
 from chainrule.layers.cells import CELLS
 from chainrule.layers.decoders import RecurrentDecoder, TransformerDecoder
 from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerEncoder
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.norm import KINDS as NORMS
-from chainrule.layers.shape import POSITIONS, Shape
 from chainrule.layers.softmax import Candidates, linear_cross_entropy
 from chainrule.models._neural import LARGE_VOCABULARY, NeuralModel
-from chainrule.models.base import IGNORE, Batch, Loss, State, check_ids
+from chainrule.models.contract import IGNORE, Batch, Loss, State, check_ids
 
 TASK = "translation"  # what it learns, for people who give it plain text
 KINDS = (*CELLS, "transformer")

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
-from chainrule.kernels import in_parallel, kernel, ranges
-from chainrule.models.base import LanguageModel, State, check_ids, slide
+from chainrule.kernels.jit import in_parallel, kernel, ranges
+from chainrule.models.contract import LanguageModel, State, check_ids, slide
 from chainrule.ngram.count import MAX_TOKENS
 from chainrule.ngram.suffix_array import build_suffix_array, count_next, find_longest, word_after
+from chainrule.storage import load_arrays, save_arrays
 
 
 @dataclass(frozen=True)

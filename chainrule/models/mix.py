@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import lookup
-from chainrule.arrays import load_arrays, save_arrays
+from chainrule import registry
 from chainrule.checks import require_choice, require_number
 from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import (
+from chainrule.models.contract import (
     SCORED_AT_ONCE,
     LanguageModel,
     State,
@@ -28,6 +27,7 @@ from chainrule.models.base import (
     learns,
     log_softmax,
 )
+from chainrule.storage import load_arrays, save_arrays
 
 BY = ("all", "order", "entropy")
 
@@ -176,7 +176,7 @@ class Model(LanguageModel):
         try:
             facts = json.loads(metadata["model"])
             names, kinds = [str(name) for name in facts["names"]], facts["architectures"]
-            modules = [lookup.find("chainrule.models", kind, "model") for kind in kinds]
+            modules = [registry.find("chainrule.models", kind, "model") for kind in kinds]
             folder = _folder_of_parts(path)
             parts = [module.Model.load(folder / f"{i}.safetensors") for i, module in enumerate(modules)]
             _check(parts, names, arrays["weights"], arrays["edges"])

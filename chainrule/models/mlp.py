@@ -13,7 +13,7 @@ from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.linear import Linear
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import State
+from chainrule.models.contract import State
 
 
 @dataclass(frozen=True)

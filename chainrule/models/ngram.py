@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError, did_you_mean
-from chainrule.models.base import LanguageModel, State, check_ids, slide
+from chainrule.models.contract import LanguageModel, State, check_ids, slide
 from chainrule.ngram import merge
 from chainrule.ngram.count import count_ngrams
 from chainrule.ngram.prune import check_thresholds, prune
 from chainrule.ngram.query import context_lengths, distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Estimates, Smoothing
 from chainrule.ngram.trie import Trie
+from chainrule.storage import load_arrays, save_arrays
 
 IMPORTED = "imported"  # the smoothing of a model that was read from an ARPA file
 MOST_WORDS = 200  # an n-gram of this many words; the counting kernels keep lengths in a byte

@@ -19,13 +19,13 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_choice, require_fractions, require_sizes, require_whole
 from chainrule.errors import UserError
+from chainrule.layers.block_config import Shape
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import TransformerEncoder
 from chainrule.layers.recurrent import Recurrent
-from chainrule.layers.shape import Shape
 from chainrule.layers.softmax import Candidates
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, Loss, State
+from chainrule.models.contract import IGNORE, Batch, Loss, State
 
 TASK = "tagging"
 TRANSFORMER = "transformer"

@@ -26,7 +26,7 @@ from chainrule.layers.norm import KINDS, make_norm
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
-from chainrule.models.base import Array, State
+from chainrule.models.contract import Array, State
 
 CHOICES = {
     "norm": KINDS,

@@ -1,13 +1,13 @@
 """Counting all n-grams of a token stream: sort the windows that start at every token, then read off the runs.
 
 The stream is eos d1 eos d2 ... eos: one boundary token ends a document and starts the next, so an n-gram may
-begin or end with it but never has it inside. Windows are sorted by counting sort, last word first; one pass over
+begin or end with it but never has it inside. StreamBatches are sorted by counting sort, last word first; one pass over
 the sorted order then yields the counts of every order at once.
 """
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, inlined, kernel, ranges
+from chainrule.kernels.jit import in_parallel, inlined, kernel, ranges
 from chainrule.ngram.trie import Trie, check_nodes, link_suffixes
 from chainrule.progress import Advance
 

@@ -5,7 +5,7 @@ Contexts are pooled by how often they occurred (powers of two), so a weight is a
 
 import numpy as np
 
-from chainrule.kernels import kernel
+from chainrule.kernels.jit import kernel
 from chainrule.ngram.trie import Trie, context_totals, find_child
 
 BUCKETS = 24

@@ -3,7 +3,7 @@
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.kernels import kernel
+from chainrule.kernels.jit import kernel
 from chainrule.ngram.trie import LARGEST, Trie, check_nodes, link_suffixes
 
 

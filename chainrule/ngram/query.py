@@ -6,7 +6,7 @@ along suffix links, paying the back-off weight each time.
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, inlined, kernel, ranges
+from chainrule.kernels.jit import in_parallel, inlined, kernel, ranges
 from chainrule.ngram.smoothing import Estimates
 from chainrule.ngram.trie import Trie, find_child
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chainrule.kernels import in_parallel, kernel, ranges
+from chainrule.kernels.jit import in_parallel, kernel, ranges
 from chainrule.ngram import discounts, interpolation
 from chainrule.ngram.trie import ROOT, Trie, context_totals
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.kernels import in_parallel, inlined, kernel, ranges
+from chainrule.kernels.jit import in_parallel, inlined, kernel, ranges
 
 ROOT = 0
 MISSING = np.uint32(0xFFFFFFFF)

@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from chainrule import lookup
-from chainrule.arrays import load_arrays
+from chainrule import registry
 from chainrule.data.documents import Documents
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
+from chainrule.storage import load_arrays
 from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import read_chat
@@ -103,7 +103,7 @@ class Run:
 
     @cached_property
     def model(self) -> LanguageModel:
-        module = lookup.find("chainrule.models", self.architecture, "model")
+        module = registry.find("chainrule.models", self.architecture, "model")
         model: LanguageModel = module.Model.load(self.path / "model.safetensors")
         mine = (self.tokenizer.vocabulary_size, self.tokenizer.eos, self.tokenizer.fingerprint)
         if (model.vocabulary_size, model.eos, self.config["tokenizer"]["hash"]) != mine:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
@@ -48,5 +48,5 @@ def pair_task(run: Run) -> PairTask | None:
     """What it was trained for, if that is to write one text from another."""
     if run.task == LANGUAGE:
         return None
-    module = lookup.find("chainrule.tasks", run.task, "task")
+    module = registry.find("chainrule.tasks", run.task, "task")
     return module.Task(run.path) if issubclass(module.Task, PairTask) else None

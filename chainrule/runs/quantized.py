@@ -9,7 +9,7 @@ from chainrule.data.corpus import Corpus
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
 from chainrule.evaluation.score import Scores, score
-from chainrule.models.base import learns
+from chainrule.models.contract import learns
 from chainrule.runs.folder import KeptAside, Run
 
 KINDS = ("int8",)

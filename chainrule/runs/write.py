@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-import chainrule
-from chainrule.arrays import save_arrays
 from chainrule.config import to_json
 from chainrule.runs.card import write_card
 from chainrule.runs.folder import COUNTED, Run
 from chainrule.runs.making import new_run
+from chainrule.storage import save_arrays
 from chainrule.tasks._pairs import Settings, save_tokenizers
 from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.text.base import EOS, Tokenizer
+from chainrule.version import __version__
 
 
 def write_run(
@@ -38,7 +38,7 @@ def write_run(
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(metrics) + "\n")
     settings = {
-        "chainrule": chainrule.__version__,
+        "chainrule": __version__,
         **({} if task == LANGUAGE else {"task": task}),
         "architecture": architecture,
         "model": to_json(model.config),

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-import chainrule
 from chainrule.errors import UserError
 from chainrule.serving import (
     about,
@@ -33,6 +32,7 @@ from chainrule.serving.guard import Door, Guard, answer
 from chainrule.serving.problems import Problem, bug
 from chainrule.serving.schema import describe
 from chainrule.serving.service import Service
+from chainrule.version import __version__
 
 PARTS = (
     about, completions, chat, translations, tokens, dice, explanations, surprise, trainings, leaderboards, graphs,
@@ -50,7 +50,7 @@ def make_app(service: Service, door: Door | None = None) -> FastAPI:
 
     app = FastAPI(
         title="Chainrule",
-        version=chainrule.__version__,
+        version=__version__,
         summary="Language models of your own, behind OpenAI's API.",
         docs_url=None,  # these pages would load their scripts from elsewhere
         redoc_url=None,

@@ -13,16 +13,18 @@ from chainrule.generation import Sampling, Token
 from chainrule.generation.batch import most_likely
 from chainrule.generation.decoder import NOT_FINITE
 from chainrule.generation.prompt import Prompt, read_prompt
-from chainrule.models.base import log_softmax
-from chainrule.serving.library import Served
+from chainrule.models.contract import log_softmax
+from chainrule.serving.jobs import Answer, Generating, GenerationJob
+from chainrule.serving.library import ServedModel
 from chainrule.serving.problems import Problem
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
-from chainrule.serving.wanted import Answer, Generating, Wanted
 
 Likely = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
-Drawn = AsyncGenerator[tuple["Asked", list[Token]], None]  # new tokens of some samples of a prompt, as they come
-Heard = AsyncGenerator[tuple[Wanted, list[Any]], None]
+Drawn = AsyncGenerator[
+    tuple["PromptRequest", list[Token]], None
+]  # new tokens of some samples of a prompt, as they come
+Heard = AsyncGenerator[tuple[GenerationJob, list[Any]], None]
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Echo:
 
 
 @dataclass
-class Asked:
+class PromptRequest:
     """One prompt of a request: its tokens as the client sees them, and what is generated for it."""
 
     generating: Generating
@@ -69,13 +71,13 @@ class Asked:
 
 
 def ask(
-    served: Served,
+    served: ServedModel,
     prompt: str | list[int] | Prompt,
     sampling: Sampling | None,
     wants_echo: bool = False,
     alternatives: int = 0,
     field: str = "prompt",
-) -> Asked:
+) -> PromptRequest:
     """Text is read as `chainrule sample` reads it, after an <eos>; ids as they are, with nothing put in front; what
     has been read already, such as a conversation, as it was.
 
@@ -93,10 +95,10 @@ def ask(
         read = read_ids(served, prompt, field)
         ids = prompt
     echo = Echo(read.ids, alternatives) if wants_echo else None
-    return Asked(Generating(served, read, sampling, echo.heed if echo else None), read.text, ids, echo)
+    return PromptRequest(Generating(served, read, sampling, echo.heed if echo else None), read.text, ids, echo)
 
 
-def _read_text(served: Served, text: str, heals: bool, field: str) -> Prompt:
+def _read_text(served: ServedModel, text: str, heals: bool, field: str) -> Prompt:
     try:
         return read_prompt(served.model, served.tokenizer, text, truncate=False, heals=heals)
     except UserError as error:
@@ -104,7 +106,7 @@ def _read_text(served: Served, text: str, heals: bool, field: str) -> Prompt:
         raise Problem(400, what, "context_length_exceeded", field) from None
 
 
-def read_ids(served: Served, ids: list[int], field: str = "prompt", may_be_long: bool = False) -> Prompt:
+def read_ids(served: ServedModel, ids: list[int], field: str = "prompt", may_be_long: bool = False) -> Prompt:
     check_ids(served.tokenizer, ids, field)
     if served.context_length is not None and len(ids) > served.context_length and not may_be_long:
         found = f"the prompt has {len(ids)} tokens but this model reads {served.context_length}; shorten it"
@@ -112,17 +114,17 @@ def read_ids(served: Served, ids: list[int], field: str = "prompt", may_be_long:
     return Prompt(np.array(ids, np.int64), served.tokenizer.decode(ids))
 
 
-async def draw(service: Service, asked: Sequence[Asked]) -> Drawn:
+async def draw(service: Service, asked: Sequence[PromptRequest]) -> Drawn:
     """What is drawn for the prompts of one request, as it comes; whoever stops listening stops the drawing."""
-    owners: dict[Wanted, Asked] = {each.generating: each for each in asked}
+    owners: dict[GenerationJob, PromptRequest] = {each.generating: each for each in asked}
     async with aclosing(hear(service, list(owners))) as heard:
         async for generating, tokens in heard:
             yield owners[generating], tokens
 
 
-async def hear(service: Service, wanted: Sequence[Wanted]) -> Heard:
+async def hear(service: Service, wanted: Sequence[GenerationJob]) -> Heard:
     """What comes of all that one request wants, as it comes; whoever stops listening stops it."""
-    answers: asyncio.Queue[tuple[Wanted, Answer]] = asyncio.Queue()
+    answers: asyncio.Queue[tuple[GenerationJob, Answer]] = asyncio.Queue()
     for each in wanted:
         each.answers = answers
     await service.engine.generate(*wanted)

@@ -20,9 +20,9 @@ from chainrule.generation import Token
 from chainrule.generation.conversation import chat_of, read_conversation, write_conversation
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.answers import ChatAnswer
-from chainrule.serving.ask import Asked, Drawn, ask
+from chainrule.serving.ask import Drawn, PromptRequest, ask
 from chainrule.serving.completions import MOST_LOGPROBS, Drawing, finite
-from chainrule.serving.library import Served
+from chainrule.serving.library import ServedModel
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import MOST_CHARACTERS, MOST_TOKENS, Body, Text, post
 from chainrule.serving.service import Service
@@ -77,7 +77,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await while_heard(request, answer.whole(drawn))
 
 
-def _read(served: Served, messages: list[Said]) -> Prompt:
+def _read(served: ServedModel, messages: list[Said]) -> Prompt:
     length = len(write_conversation(served.tokenizer, messages))
     if length > MOST_CHARACTERS:
         what = f"the messages have {length:,} characters together; {MOST_CHARACTERS:,} are allowed"
@@ -92,7 +92,7 @@ def _read(served: Served, messages: list[Said]) -> Prompt:
 class Answer:
     """The choices of one request, told whole or piece by piece."""
 
-    def __init__(self, head: dict[str, Any], body: Chat, tokenizer: Tokenizer, asked: Asked):
+    def __init__(self, head: dict[str, Any], body: Chat, tokenizer: Tokenizer, asked: PromptRequest):
         self.body, self.tokenizer, self.asked = body, tokenizer, asked
         self.shown = chat_of(tokenizer).written.shown
         self.head = head | {"object": "chat.completion.chunk" if body.stream else "chat.completion"}

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from chainrule.generation import Sampling, Token
 from chainrule.serving.answers import CompletionAnswer
-from chainrule.serving.ask import Asked, Drawn, Likely, ask
-from chainrule.serving.library import Served
+from chainrule.serving.ask import Drawn, Likely, PromptRequest, ask
+from chainrule.serving.library import ServedModel
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import MOST_TOKENS, Filters, ModelName, Number, Seed, SomeIds, Text, post
 from chainrule.serving.service import Service
@@ -114,7 +114,7 @@ def _refuse(body: Completion) -> None:
         raise Problem(400, "the best cannot be told before the end; leave out best_of or stream", None, "best_of")
 
 
-def _ask(body: Completion, served: Served, prompt: str | list[int]) -> Asked:
+def _ask(body: Completion, served: ServedModel, prompt: str | list[int]) -> PromptRequest:
     max_tokens = 16 if body.max_tokens is None else body.max_tokens
     sampling = body.sampling(max_tokens, body.samples, body.logprobs or 0) if max_tokens else None
     wants_echo = bool(body.echo) and body.logprobs is not None
@@ -124,7 +124,7 @@ def _ask(body: Completion, served: Served, prompt: str | list[int]) -> Asked:
 class Sample:
     """One choice: a sample of one prompt, and how much of it has been told."""
 
-    def __init__(self, body: Completion, tokenizer: Tokenizer, asked: Asked, number: int):
+    def __init__(self, body: Completion, tokenizer: Tokenizer, asked: PromptRequest, number: int):
         self.body, self.tokenizer, self.asked, self.number = body, tokenizer, asked, number
         self.tokens: list[Token] = []
         self.decoder = tokenizer.stream()
@@ -196,7 +196,7 @@ def finite(log_probability: float) -> float:
 class Answer:
     """The choices of one request, told whole or piece by piece."""
 
-    def __init__(self, head: dict[str, Any], body: Completion, tokenizer: Tokenizer, asked: list[Asked]):
+    def __init__(self, head: dict[str, Any], body: Completion, tokenizer: Tokenizer, asked: list[PromptRequest]):
         self.head, self.body, self.asked = head, body, asked
         self.samples = [
             [Sample(body, tokenizer, each, place * body.wanted + number) for number in range(body.samples)]
@@ -204,7 +204,7 @@ class Answer:
         ]
         self._of = {id(each): samples for each, samples in zip(asked, self.samples, strict=True)}
 
-    def hear(self, asked: Asked, tokens: list[Token]) -> dict[int, list[Token]]:
+    def hear(self, asked: PromptRequest, tokens: list[Token]) -> dict[int, list[Token]]:
         """Give every token to its sample; by sample, what came."""
         came: dict[int, list[Token]] = {}
         for token in tokens:

@@ -16,10 +16,10 @@ from chainrule.generation.choose import draw, line
 from chainrule.generation.decoder import Decoder, half_of
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.generation.settings import Sampling
-from chainrule.models.base import log_softmax
+from chainrule.models.contract import log_softmax
 from chainrule.serving.answers import ERRORS
 from chainrule.serving.ask import read_ids
-from chainrule.serving.library import Served
+from chainrule.serving.library import ServedModel
 from chainrule.serving.schema import MOST_TOKENS, Body, Filters, Looked, ModelName, post
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import token_name
@@ -60,14 +60,14 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return {"seed": seed, "rolls": dice_of(seed, 0).random(count).tolist()}
 
 
-def read(served: Served, prompt: str | list[int]) -> Prompt:
+def read(served: ServedModel, prompt: str | list[int]) -> Prompt:
     """Of a text too long for a model, its latest tokens; a column of ids that grows forgets as a sample does."""
     if isinstance(prompt, str):
         return read_prompt(served.model, served.tokenizer, prompt, truncate=True)
     return read_ids(served, prompt, may_be_long=True)
 
 
-def rolled(served: Served, asked: str | list[int], sampling: Sampling, roll: float, most: int) -> dict[str, Any]:
+def rolled(served: ServedModel, asked: str | list[int], sampling: Sampling, roll: float, most: int) -> dict[str, Any]:
     """The die of what comes next, and what the number draws from it."""
     prompt = read(served, asked)
     ids, tokenizer = prompt.ids, served.tokenizer

@@ -7,12 +7,12 @@ import numpy as np
 from fastapi import FastAPI, Request
 from pydantic import Field
 
-from chainrule.explain.explanation import FACES, MOST_READ, explain, explain_prompt
-from chainrule.finite import without_infinities
+from chainrule.analysis.explain.explanation import FACES, MOST_READ, explain, explain_prompt
+from chainrule.config import without_infinities
 from chainrule.generation.settings import Sampling
 from chainrule.serving.ask import read_ids
 from chainrule.serving.dice import MOST_FACES
-from chainrule.serving.library import Served
+from chainrule.serving.library import ServedModel
 from chainrule.serving.schema import Filters, Id, Looked, ModelName, post
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
@@ -36,7 +36,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await service.engine.run(lambda: explained(served, body))
 
 
-def explained(served: Served, body: Explain) -> dict[str, Any]:
+def explained(served: ServedModel, body: Explain) -> dict[str, Any]:
     """What `chainrule explain --json` tells; of attention and states the latest tokens and the first units."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
     sampling = Sampling(**body.filters)

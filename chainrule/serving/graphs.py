@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import FastAPI, Query
 
-from chainrule.explain.computation import GRAPHS, computation
+from chainrule.analysis.explain.computation import GRAPHS, computation
 from chainrule.serving.answers import ERRORS
 from chainrule.serving.problems import Problem
 from chainrule.serving.service import Service

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import lookup
-from chainrule.comparison.compare import PLAN
+from chainrule import registry
+from chainrule.analysis.compare.compare import PLAN
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models._numpy import start, step
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import pair_task
 from chainrule.serving.problems import Problem
@@ -24,7 +24,7 @@ WRONG_TASK = "wrong_task"  # what programs are told
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """One run under the name by which it is asked for."""
 
     id: str
@@ -77,16 +77,16 @@ class Library:
             raise UserError("there is nothing to serve; name at least one run")
         names = Counter(run.name for run in runs)
         paths = {run.path.resolve(): run for run in runs}  # the same run twice is one
-        self.models: dict[str, Served] = {}
+        self.models: dict[str, ServedModel] = {}
         for run in paths.values():
             id = run.name if names[run.name] == 1 else run.path.as_posix()
             created = int((run.path / "config.json").stat().st_mtime)
-            self.models[id] = Served(id, run, created, _pairs_of(run))
+            self.models[id] = ServedModel(id, run, created, _pairs_of(run))
 
     def __iter__(self) -> Any:
         return iter(self.models.values())
 
-    def find(self, id: str) -> Served:
+    def find(self, id: str) -> ServedModel:
         if id not in self.models:
             shown = id if len(id) <= 80 else f"{id[:80]}…"
             hint = did_you_mean(shown, self.models)
@@ -95,13 +95,13 @@ class Library:
         return self.models[id]
 
     @property
-    def languages(self) -> list[Served]:
+    def languages(self) -> list[ServedModel]:
         found = [each for each in self if each.pairs is None]
         if not found:
             raise Problem(404, "no language model is served here; what is served is asked at /v1/translate", WRONG_TASK)
         return found
 
-    def language(self, id: str | None) -> Served:
+    def language(self, id: str | None) -> ServedModel:
         """The language model of this name, or the first."""
         found = self.languages[0] if id is None else self.find(id)
         if found.pairs is not None:
@@ -109,7 +109,7 @@ class Library:
             raise Problem(400, f"{what}; ask it at /v1/translate", WRONG_TASK, "model")
         return found
 
-    def translator(self, id: str | None) -> tuple[Served, PairTask]:
+    def translator(self, id: str | None) -> tuple[ServedModel, PairTask]:
         """The run of this name, or the first, that writes one text from another; and how."""
         found = next((each for each in self if each.pairs), None) if id is None else self.find(id)
         if found is None:
@@ -153,6 +153,6 @@ def sort_out(paths: Sequence[str]) -> tuple[list[Run], tuple[Path, ...]]:
 def _pairs_of(run: Run) -> PairTask | None:
     found = pair_task(run)
     if found is None and run.task != LANGUAGE:
-        command = lookup.find("chainrule.tasks", run.task, "task").COMMAND
+        command = registry.find("chainrule.tasks", run.task, "task").COMMAND
         raise UserError(f"'{run.path}' is a run of the task {run.task}, which is not served; use chainrule {command}")
     return found

@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from chainrule.errors import UserError
-from chainrule.serving.engine import Engine
+from chainrule.serving.scheduler import Engine
 
 GRACE = 2.0  # seconds beyond the engine's limit in which the last answers are written
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
 from chainrule.serving.metrics import Metrics
+from chainrule.serving.scheduler import Engine
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 
 from chainrule.errors import UserError
-from chainrule.serving.ask import Asked, Drawn, draw
-from chainrule.serving.library import Served
+from chainrule.serving.ask import Drawn, PromptRequest, draw
+from chainrule.serving.library import ServedModel
 from chainrule.serving.problems import GONE, Problem, bug
 from chainrule.serving.schema import Body
 from chainrule.serving.service import Service
@@ -28,7 +28,7 @@ class StreamOptions(Body):
     include_obfuscation: bool | None = False
 
 
-async def draw_counted(service: Service, served: Served, asked: Sequence[Asked]) -> Drawn:
+async def draw_counted(service: Service, served: ServedModel, asked: Sequence[PromptRequest]) -> Drawn:
     """`draw`, counted: prompts, tokens, and how long the first took."""
     began, is_first = time.perf_counter(), True
     service.metrics.prompt_tokens.labels(served.id).inc(sum(len(each.ids) for each in asked))

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from pydantic import Field
 
 from chainrule.evaluation.score import NATS_PER_BIT
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.serving.schema import Body, ShownText, post
 from chainrule.serving.service import Service
 from chainrule.text.base import Tokenizer
@@ -114,7 +114,7 @@ def _told(text: str, names: list[str], found: list[Surprise]) -> dict[str, Any]:
 
 
 def _pieces(text: str, bounds: np.ndarray) -> list[dict[str, Any]]:
-    """Together they are the text: a character that has several tokens belongs to the first."""
+    """DecodingBatch they are the text: a character that has several tokens belongs to the first."""
     return [{"text": text[begin:end], "begin": begin, "end": end} for begin, end in pairwise(bounds.tolist())]
 
 

@@ -16,8 +16,8 @@ from chainrule.serving.answers import ERRORS
 from chainrule.serving.library import Library
 from chainrule.serving.problems import Problem
 from chainrule.serving.service import Service
+from chainrule.training.callbacks import Record
 from chainrule.training.journal import LAST, events
-from chainrule.training.watch import Record
 
 JOURNAL = "metrics.jsonl"
 MOST_STEPS = 500  # of one answer; of more, some from all along
@@ -80,7 +80,7 @@ def summary(name: str, path: Path) -> dict[str, Any]:
         "tokens_per_second": step.get("tokens_per_second"),
         "validation_loss": validation.get("loss"),
         "validation_bits_per_byte": validation.get("bits_per_byte"),
-        "glimpses": sum(event["event"] == "glimpse" for event in happened),
+        "probes": sum(event["event"] == "probe" for event in happened),
         "samples": sum(event["event"] == "sample" for event in happened),
     }
 

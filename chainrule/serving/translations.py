@@ -11,12 +11,12 @@ from pydantic import Field
 from chainrule.generation.beam import Beam, Found
 from chainrule.serving.answers import TranslationAnswer
 from chainrule.serving.ask import hear
-from chainrule.serving.library import Served
+from chainrule.serving.jobs import GenerationJob, Translating
+from chainrule.serving.library import ServedModel
 from chainrule.serving.problems import Problem
 from chainrule.serving.schema import MOST_TOKENS, Body, ModelName, Number, ShownText, Text, post
 from chainrule.serving.service import Service
 from chainrule.serving.stream import while_heard
-from chainrule.serving.wanted import Translating, Wanted
 from chainrule.tasks._pairs import PairTask
 
 MOST_TEXTS = 256
@@ -63,7 +63,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await service.engine.run(partial(_aligned, task, served.model, body))
 
 
-def _read(served: Served, task: PairTask, body: Translate) -> list[Translating | None]:
+def _read(served: ServedModel, task: PairTask, body: Translate) -> list[Translating | None]:
     """Each text as the engine wants it; None where there is nothing to translate."""
     longest = task.longest(served.model)
     beam = Beam(body.beam, body.length_penalty, body.max_tokens, body.n)
@@ -80,10 +80,10 @@ def _read(served: Served, task: PairTask, body: Translate) -> list[Translating |
 
 
 async def _translated(
-    service: Service, served: Served, task: PairTask, body: Translate, wanted: list[Translating | None]
+    service: Service, served: ServedModel, task: PairTask, body: Translate, wanted: list[Translating | None]
 ) -> dict[str, Any]:
     asked = [each for each in wanted if each is not None]
-    found: dict[Wanted, list[Found]] = {}
+    found: dict[GenerationJob, list[Found]] = {}
     together = max(ROWS_AT_ONCE // body.beam, 1)
     for first in range(0, len(asked), together):
         async with aclosing(hear(service, asked[first : first + together])) as heard:
@@ -114,14 +114,14 @@ def _told(task: PairTask, found: Found) -> dict[str, Any]:
 
 
 def _links(task: PairTask, model: Any, source: str, texts: list[str]) -> list[str]:
-    from chainrule.explain.alignment import link_words  # with torch, which models that count do without
+    from chainrule.analysis.explain.alignment import link_words  # with torch, which models that count do without
 
     return [link_words(task, model, source, text) for text in texts]
 
 
 def _aligned(task: PairTask, model: Any, body: Align) -> dict[str, Any]:
     """What `chainrule explain --json` tells of a translation."""
-    from chainrule.explain.alignment import explain_translation
+    from chainrule.analysis.explain.alignment import explain_translation
 
     length = len(task.encode_source(body.text))
     most = min(MOST_ALIGNED, task.longest(model))

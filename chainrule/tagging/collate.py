@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.data.windows import Window
-from chainrule.models.base import IGNORE
+from chainrule.data.batches import TrainingBatch
+from chainrule.models.contract import IGNORE
 from chainrule.tagging.case import Sightings
 from chainrule.tagging.spelling import spell
 from chainrule.text.base import Tokenizer
@@ -42,8 +42,8 @@ def collate(
     tags: Sequence[np.ndarray],
     padding: int,
     sightings: Sightings,
-) -> Window:
+) -> TrainingBatch:
     """To learn from: inputs (batch, time), targets (batch, time, columns)"""
     lengths = np.array([len(words) for words in sentences], np.int64)
     spelled = spell(sentences, int(lengths.max()), sightings, is_learned=True)
-    return Window(pad(ids, padding), pad(tags, IGNORE), condition={**spelled, "lengths": lengths})
+    return TrainingBatch(pad(ids, padding), pad(tags, IGNORE), condition={**spelled, "lengths": lengths})

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from chainrule.data.conllu import NOTHING
-from chainrule.kernels import kernel
+from chainrule.kernels.jit import kernel
 from chainrule.models import ngram
 from chainrule.tagging.lexicon import Lexicon
 

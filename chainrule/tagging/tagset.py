@@ -9,7 +9,7 @@ import numpy as np
 
 from chainrule.data.conllu import NOTHING, Sentence
 from chainrule.errors import UserError
-from chainrule.models.base import IGNORE
+from chainrule.models.contract import IGNORE
 
 
 @dataclass(frozen=True)

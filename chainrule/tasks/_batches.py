@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.data.batches import TrainingBatch
 from chainrule.data.buckets import Buckets
-from chainrule.data.windows import Window
 from chainrule.errors import UserError
-from chainrule.models.base import IGNORE
+from chainrule.models.contract import IGNORE
 
 Ends = tuple[int, int]  # the eos of the source's vocabulary and of the target's
 
@@ -40,12 +40,12 @@ class PairBatches:
     def epochs(self, steps: int) -> list[float]:
         return [steps / self.per_epoch]
 
-    def window(self, step: int) -> Window:
+    def batch(self, step: int) -> TrainingBatch:
         rows = self._buckets.rows(step)
-        return window_of([self._sources[row] for row in rows], [self._targets[row] for row in rows], self._ends)
+        return training_batch([self._sources[row] for row in rows], [self._targets[row] for row in rows], self._ends)
 
 
-def window_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], ends: Ends) -> Window:
+def training_batch(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], ends: Ends) -> TrainingBatch:
     """Targets are read from eos on and end with it; shorter rows are padded, and their padding is asked for nothing."""
     source_eos, eos = ends
     length = max(len(each) for each in targets) + 1
@@ -54,7 +54,7 @@ def window_of(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], ends
         inputs[row, 1 : len(target) + 1] = target
         wanted[row, : len(target)] = target
         wanted[row, len(target)] = eos
-    return Window(inputs, wanted, condition=condition_of(sources, source_eos))
+    return TrainingBatch(inputs, wanted, condition=condition_of(sources, source_eos))
 
 
 def condition_of(sources: Sequence[np.ndarray], eos: int) -> dict[str, Any]:

@@ -13,23 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.checks import require_sizes
+from chainrule.data.batches import TrainingBatch
 from chainrule.data.buckets import group_by_size
 from chainrule.data.pairs import Fields, Pairs, as_documents, in_one_line, read_pairs
 from chainrule.data.split import decide
-from chainrule.data.windows import Window
 from chainrule.errors import UserError
 from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.generation.beam import Beam, Found, Step
 from chainrule.generation.search import search
-from chainrule.models.base import Batch
+from chainrule.kernels.threads import threads_for
+from chainrule.models.contract import Batch
 from chainrule.progress import Advance
-from chainrule.tasks._batches import Ends, PairBatches, condition_of, window_of
+from chainrule.storage import load_arrays, save_arrays
+from chainrule.tasks._batches import Ends, PairBatches, condition_of, training_batch
 from chainrule.tasks.base import FOLDER, Material, Prepared, Task
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization, make_tokenizer
-from chainrule.threads import threads_for
 
 SOURCE_TOKENIZER = "source.json"
 TEXTS = "validation.json"
@@ -275,7 +275,7 @@ class PairTask(Task):
             sizes = [max(map(len, both)) + 1 for both in zip(part.source_ids, part.target_ids, strict=True)]
             for rows in group_by_size(sizes, LOSS_TOKENS):
                 sources = [part.source_ids[i][:longest] for i in rows]
-                window = window_of(sources, [part.target_ids[i] for i in rows], self._ends)
+                window = training_batch(sources, [part.target_ids[i] for i in rows], self._ends)
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
@@ -298,7 +298,7 @@ class PairTask(Task):
             "figures": self.measure(model, part.sources, part.targets, Beam(width=5)) or {},
         }
 
-    def describe(self, window: Window) -> str:
+    def describe(self, window: TrainingBatch) -> str:
         return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][1:13])!r}"
 
     def sampler(self, model: Any) -> Callable[[], str] | None:

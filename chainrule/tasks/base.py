@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
-from chainrule.data.windows import Batches, Window
 from chainrule.evaluation.validation import Validate
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization
@@ -86,7 +86,7 @@ class Task:
         documents; and in `figures` what the task itself measures, by name: {'BLEU': 36.5}."""
         raise NotImplementedError
 
-    def describe(self, window: Window) -> str:
+    def describe(self, window: TrainingBatch) -> str:
         """A batch, for the message that training went wrong in it."""
         return "a batch"
 
@@ -94,6 +94,6 @@ class Task:
         """What the model says, to be shown while it learns."""
         return None
 
-    def glimpser(self, model: Any) -> Callable[[], list[dict[str, Any]]] | None:
+    def prober(self, model: Any) -> Callable[[], list[dict[str, Any]]] | None:
         """What the model expects in a few places, to be written down while it learns."""
         return None

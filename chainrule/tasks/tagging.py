@@ -14,14 +14,14 @@ import numpy as np
 from chainrule.checks import require_number
 from chainrule.config import to_json
 from chainrule.data import conllu
+from chainrule.data.batches import TrainingBatch
 from chainrule.data.buckets import Buckets
 from chainrule.data.documents import Documents
 from chainrule.data.pairs import as_documents
 from chainrule.data.split import Splitting, content_fractions
-from chainrule.data.windows import Window
 from chainrule.errors import UserError
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.models.base import IGNORE
+from chainrule.models.contract import IGNORE
 from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import Vocabulary, collate, spelled
 from chainrule.tagging.measure import measure, measure_baselines
@@ -156,7 +156,7 @@ class SentenceBatches:
     def tokens_per_epoch(self) -> int:
         return int(self.lengths.sum())
 
-    def window(self, step: int) -> Window:
+    def batch(self, step: int) -> TrainingBatch:
         generator = np.random.Generator(np.random.Philox(key=[self.seed, step]))
         rows = self.buckets.rows(step)
         ids = [self.ids[row] for row in rows]
@@ -264,7 +264,7 @@ class Task(base.Task):
             "figures": figures,
         }
 
-    def describe(self, window: Window) -> str:
+    def describe(self, window: TrainingBatch) -> str:
         words = [self.tokenizer.token_text(int(each)) for each in window.inputs[0][:12]]
         return f"a batch that begins with {' '.join(words)!r}"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.errors import UserError, did_you_mean
 from chainrule.text import KINDS
 from chainrule.text.base import Tokenizer, Vocabulary
@@ -27,7 +27,7 @@ def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization,
     if name not in KINDS:
         return _existing_tokenizer(name)
     vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
-    module = lookup.find("chainrule.text", name, "tokenizer", without=NO_KINDS)
+    module = registry.find("chainrule.text", name, "tokenizer", without=NO_KINDS)
     tokenizer: Tokenizer = module.train(batches, vocabulary)
     return tokenizer
 

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from chainrule.hashing import hash_bytes
-from chainrule.kernels import inlined, kernel
+from chainrule.kernels.hashing import hash_bytes
+from chainrule.kernels.jit import inlined, kernel
 
 GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
 OTHER, LETTER, NUMBER, SPACE, UNSEEN = 0, 1, 2, 3, 4

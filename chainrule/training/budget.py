@@ -13,17 +13,17 @@ import numpy as np
 import torch
 
 from chainrule.config import override
+from chainrule.data.batches import Ring, StreamBatches
 from chainrule.data.shards import TokenShards
-from chainrule.data.windows import Ring, Windows
+from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
-from chainrule.planning.machines import measure_this_machine
 from chainrule.tasks.base import Task
 from chainrule.text.base import Tokenizer
-from chainrule.training.journey import Budget, Journey
+from chainrule.training.callbacks import Callback
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
-from chainrule.training.team import CAN_FORK
-from chainrule.training.watch import Watcher
+from chainrule.training.worker_pool import CAN_FORK
 
 REFERENCE_SPEED = 165e9  # multiplications and additions a second, of the two cores that the sizes were chosen on
 MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
@@ -31,7 +31,7 @@ LONGEST_MEASUREMENT = 5.0
 EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
 SCORED_PART = 0.1  # and no more than this to the validation text at the end
 RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
-WORTH_HIRING = 1.05  # how much faster several processes must be
+WORTH_FORKING = 1.05  # how much faster several processes must be
 SPARED_PART = 0.08  # of the budget of another task than text is kept for measuring it in the end
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
@@ -90,7 +90,7 @@ def allot(choice: Choice, module: Any, text: Text, asked: Mapping[str, Any], sta
     assert recipe.minutes is not None
     total = recipe.minutes * 60
     measured = min(total * MEASURED_PART, LONGEST_MEASUREMENT)
-    recipe, speed = hire(module, choice.config, recipe, text, measured, "workers" in asked)
+    recipe, speed = choose_workers(module, choice.config, recipe, text, measured, "workers" in asked)
     if "evaluation_tokens" not in asked:
         affordable = int(EVALUATED_PART * total * speed.scoring / recipe.evaluations)
         recipe = replace(recipe, evaluation_tokens=max(min(affordable, text.held_out_tokens), 1024))
@@ -105,14 +105,16 @@ def allot(choice: Choice, module: Any, text: Text, asked: Mapping[str, Any], sta
     return Choice(choice.config, recipe, why, seconds)
 
 
-def hire(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float, is_asked: bool) -> tuple[Recipe, Speed]:
+def choose_workers(
+    module: Any, config: Any, recipe: Recipe, text: Text, seconds: float, is_asked: bool
+) -> tuple[Recipe, Speed]:
     """With one process that has all threads, or one for each of them, whichever trains faster."""
     count = torch.get_num_threads()
     if is_asked or count < 2 or not CAN_FORK:
         return recipe, measure(module, config, recipe, text, seconds)
     many = replace(recipe, workers=count)
     alone, together = (measure(module, config, each, text, seconds / 2) for each in (recipe, many))
-    return (many, together) if together.training > alone.training * WORTH_HIRING else (recipe, alone)
+    return (many, together) if together.training > alone.training * WORTH_FORKING else (recipe, alone)
 
 
 def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float) -> Speed:
@@ -120,9 +122,9 @@ def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float
     stream, size = text.shards.tokens(0), text.tokenizer.vocabulary_size
     torch.manual_seed(0)
     model: NeuralModel = module.Model(config, size, text.tokenizer.eos)
-    windows = Windows([Ring([stream])], [1.0], recipe.batch_size, recipe.window)
-    journey = Journey(windows, Budget(steps=1 << 30), counts=np.bincount(stream, minlength=size))
-    training = windows.tokens_per_step / time_of_step(model, recipe, journey, seconds * 0.7)
+    windows = StreamBatches([Ring([stream])], [1.0], recipe.batch_size, recipe.window)
+    context = TrainingContext(windows, Budget(steps=1 << 30), counts=np.bincount(stream, minlength=size))
+    training = windows.tokens_per_step / time_of_step(model, recipe, context, seconds * 0.7)
     scored = stream[: max(4 * recipe.window, 1024)]
     at = time.perf_counter()
     model.score(scored)
@@ -130,9 +132,9 @@ def measure(module: Any, config: Any, recipe: Recipe, text: Text, seconds: float
     return Speed(training, scoring, model.num_parameters)
 
 
-def time_of_step(model: NeuralModel, recipe: Recipe, journey: Journey, seconds: float) -> float:
+def time_of_step(model: NeuralModel, recipe: Recipe, context: TrainingContext, seconds: float) -> float:
     """The median of what can be done in so many seconds, and of two at the least."""
-    trainer = Trainer(model, recipe, journey, Watcher(), None)
+    trainer = Trainer(model, recipe, context, Callback(), None)
     times: list[float] = []
     began = time.perf_counter()
     with trainer.together():
@@ -153,8 +155,8 @@ def measure_task(task: Task, module: Any, config: Any, recipe: Recipe, is_asked:
     for workers in counts:
         model = task.build(module, config, 0)
         trial = replace(recipe, workers=workers)
-        found.append(time_of_step(model, trial, Journey(batches, Budget(steps=1 << 30)), seconds))
-    best = 1 if len(found) > 1 and found[0] > found[1] * WORTH_HIRING else 0
+        found.append(time_of_step(model, trial, TrainingContext(batches, Budget(steps=1 << 30)), seconds))
+    best = 1 if len(found) > 1 and found[0] > found[1] * WORTH_FORKING else 0
     speed = batches.tokens_per_step / found[best]
     hands = f" in {counts[best]} processes" if counts[best] > 1 else ""
     epochs = speed * recipe.minutes * 60 * (1 - SPARED_PART) / batches.tokens_per_epoch

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.runs.folder import hash_file
 from chainrule.runs.making import CHECKPOINTS, sync
+from chainrule.storage import load_arrays, save_arrays
 
 KEPT = 2  # the newest, and one before it should the newest be damaged
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from chainrule.checks import require_choice
 from chainrule.errors import UserError
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, Loss, State, architecture_of
+from chainrule.models.contract import IGNORE, Batch, Loss, State, architecture_of
 from chainrule.tape.models import MODELS
 from chainrule.tape.tape import Tape
 from chainrule.training.nest import flatten, unflatten

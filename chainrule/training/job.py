@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.runs.folder import RESUMABLE, hash_file
@@ -51,17 +51,17 @@ class Job:
 
     def build(self) -> tuple[Any, Any, Recipe]:
         """The architecture's module, its configuration, and the recipe."""
-        module = lookup.find("chainrule.models", self.architecture, "model")
+        module = registry.find("chainrule.models", self.architecture, "model")
         config = override(next(iter(module.SIZES.values())), self.model, RESUMABLE)
         return module, config, override(Recipe(), self.recipe, RESUMABLE)
 
     @property
-    def essence(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         """Everything that the weights depend on; a checkpoint keeps it. Two engines give the same gradients."""
         names = ("architecture", "model", "recipe", "weights", "first_shards", "tokens")
-        essence: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
-        essence["recipe"].pop("engine", None)
-        return essence
+        fingerprint: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
+        fingerprint["recipe"].pop("engine", None)
+        return fingerprint
 
     def on_engine(self, engine: str) -> "Job":
         """The same job, gone on with on another engine."""
@@ -69,11 +69,11 @@ class Job:
         check_engine(engine, self.architecture, config)
         return replace(self, recipe=self.recipe | {"engine": engine})
 
-    def check_belongs(self, essence: dict[str, Any]) -> None:
+    def check_belongs(self, fingerprint: dict[str, Any]) -> None:
         """A checkpoint made with other settings is refused by the name of the setting."""
-        mine = self.essence
+        mine = self.fingerprint
         for name, value in mine.items():
-            theirs = essence.get(name)
+            theirs = fingerprint.get(name)
             if theirs == value:
                 continue
             if name != "tokens" and isinstance(value, dict) and isinstance(theirs, dict):

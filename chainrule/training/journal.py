@@ -12,13 +12,13 @@ from typing import IO
 
 import numpy as np
 
-from chainrule.finite import without_infinities
-from chainrule.training.watch import Record, Watcher
+from chainrule.config import without_infinities
+from chainrule.training.callbacks import Callback, Record
 
 LAST = "trained"  # the event that every run ends with; it is written with the run, of counting models too
 
 
-class Journal(Watcher):
+class Journal(Callback):
     """Messages, which are for people, are not journalled."""
 
     def __init__(self, path: Path):
@@ -41,8 +41,8 @@ class Journal(Watcher):
     def sample(self, record: Record) -> None:
         self._append("sample", record)
 
-    def glimpse(self, record: Record) -> None:
-        self._append("glimpse", record)
+    def probe(self, record: Record) -> None:
+        self._append("probe", record)
 
     def close(self) -> None:
         if self._file:
@@ -91,7 +91,15 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:
             except ValueError:
                 continue
             if isinstance(event, dict) and "event" in event:
-                yield line.rstrip(b"\n"), event
+                yield line.rstrip(b"\n"), _modern(event)
+
+
+def _modern(event: Record) -> Record:
+    """Events as they are written today: before version 0.2, a probe was a glimpse, and its top tokens were faces."""
+    if event["event"] != "glimpse":
+        return event
+    contexts = [{"top" if name == "faces" else name: each[name] for name in each} for each in event["contexts"]]
+    return event | {"event": "probe", "contexts": contexts}
 
 
 def _cut_torn_end(path: Path) -> None:

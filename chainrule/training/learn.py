@@ -8,20 +8,20 @@ import numpy as np
 import torch
 from torch import nn
 
+from chainrule.data.batches import Batches, Ring, StreamBatches
 from chainrule.data.shards import TokenShards
-from chainrule.data.windows import Batches, Ring, Windows
 from chainrule.models._neural import NeuralModel
 from chainrule.tasks.base import Task
 from chainrule.text.base import Tokenizer
+from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.job import Job
 from chainrule.training.journal import Journal, events
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.view import View
 from chainrule.training.warn import Warner
-from chainrule.training.watch import Watcher, Watchers
 
 SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
 
@@ -36,13 +36,13 @@ class Learned:
     best_step: int
 
 
-def make_windows(job: Job, recipe: Recipe, shards: TokenShards) -> Windows:
+def make_windows(job: Job, recipe: Recipe, shards: TokenShards) -> StreamBatches:
     ends = [*job.first_shards[1:], len(shards)]
     rings = [
         Ring([shards.tokens(shard) for shard in range(first, end)])
         for first, end in zip(job.first_shards, ends, strict=True)
     ]
-    return Windows(rings, job.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+    return StreamBatches(rings, job.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
 
 
 def make_budget(recipe: Recipe, windows: Batches, deadline_seconds: float | None) -> Budget:
@@ -68,7 +68,7 @@ def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int, count
     return model
 
 
-def learn(folder: Path, job: Job, task: Task, watchers: tuple[Watcher, ...] = ()) -> Learned:
+def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = ()) -> Learned:
     """Train in this run folder, from its newest checkpoint where there is one."""
     module, config, recipe = job.build()
     batches = task.batches(recipe)
@@ -81,7 +81,7 @@ def learn(folder: Path, job: Job, task: Task, watchers: tuple[Watcher, ...] = ()
         task.prime(model, recipe)
     budget = make_budget(recipe, batches, job.budget_seconds)
     has_time = budget.seconds is None or budget.seconds >= SAMPLED_FROM_SECONDS
-    journey = Journey(
+    context = TrainingContext(
         batches,
         budget,
         task.validation(recipe),
@@ -89,16 +89,16 @@ def learn(folder: Path, job: Job, task: Task, watchers: tuple[Watcher, ...] = ()
         counts=task.counts,
         describe_batch=task.describe,
         sample=task.sampler(model) if has_time else None,
-        glimpse=task.glimpser(model),
-        facts={"job": job.essence},
+        probe=task.prober(model),
+        facts={"job": job.fingerprint},
     )
     journal.rewind(int(newest.facts["step"]) if newest else -1)
-    shown = Watchers(journal, View(), *watchers)
-    with Watchers(shown, Warner(shown.message, recipe.clip, events(journal.path))) as watcher:
-        trainer = Trainer(model, recipe, journey, watcher, checkpoints)
+    shown = CallbackList(journal, View(), *callbacks)
+    with CallbackList(shown, Warner(shown.message, recipe.clip, events(journal.path))) as callback:
+        trainer = Trainer(model, recipe, context, callback, checkpoints)
         if newest:
             trainer.load(newest)
-        watcher.begin(
+        callback.begin(
             {
                 "architecture": job.architecture,
                 "parameters": model.num_parameters,
@@ -110,9 +110,9 @@ def learn(folder: Path, job: Job, task: Task, watchers: tuple[Watcher, ...] = ()
             }
         )
         for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
-            watcher.message(line)
+            callback.message(line)
         trainer.run()
-        watcher.end()
+        callback.end()
     position = trainer.position
     seen = round(position.step * batches.tokens_per_step)
     return Learned(model, position.step, seen, batches.epochs(position.step), position.seconds, position.best_step)

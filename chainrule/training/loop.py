@@ -7,28 +7,28 @@ from math import isfinite, log
 import torch
 from torch import Tensor, nn
 
-from chainrule.data.windows import Window
+from chainrule.data.batches import TrainingBatch
 from chainrule.errors import Diverged, Stopped
 from chainrule.evaluation.validation import Validate
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, State, change_arrays, select_rows
+from chainrule.models.contract import IGNORE, Batch, State, change_arrays, select_rows
 from chainrule.training.average import Swapped, copy_weights
+from chainrule.training.callbacks import Callback
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
+from chainrule.training.context import Position, TrainingContext
 from chainrule.training.engine import advance_by
-from chainrule.training.glimpse import moments_until
 from chainrule.training.interrupt import StopRequest, stop_requests
-from chainrule.training.journey import Journey, Position
 from chainrule.training.memory import memory_bytes
 from chainrule.training.nest import flatten, put_rows, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.origin import OUTPUT, Origin, watched
 from chainrule.training.precision import check_precision
+from chainrule.training.probe import moments_until
 from chainrule.training.recipe import Recipe
 from chainrule.training.record import Records
-from chainrule.training.team import Team, check_workers, shared, threads
-from chainrule.training.watch import Watcher
+from chainrule.training.worker_pool import WorkerPool, check_workers, shared, threads
 
 SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
 SECONDS_BETWEEN_SAMPLES = 30.0
@@ -37,26 +37,31 @@ MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
 
 class Trainer:
     def __init__(
-        self, model: NeuralModel, recipe: Recipe, journey: Journey, watcher: Watcher, checkpoints: Checkpoints | None
+        self,
+        model: NeuralModel,
+        recipe: Recipe,
+        context: TrainingContext,
+        callback: Callback,
+        checkpoints: Checkpoints | None,
     ):
         check_precision(recipe.precision, model.carries_state)
         check_workers(recipe.workers)
-        self.model, self.recipe, self.journey = model, recipe, journey
-        self.watcher, self.checkpoints = watcher, checkpoints
+        self.model, self.recipe, self.context = model, recipe, context
+        self.callback, self.checkpoints = callback, checkpoints
         self.optimizer = Optimizer(model, recipe)
         self.schedule = recipe.shape
         self.position = Position()
         self.state: State | None = None  # of a recurrent model, between windows
         if model.carries_state:
-            self.state = model.start(journey.windows.batch_size)
+            self.state = model.start(context.windows.batch_size)
         self.average = copy_weights(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
-        if recipe.sampled_softmax and recipe.engine == "torch" and journey.counts is not None:
-            self.sampler = Sampler(torch.from_numpy(journey.counts))
+        if recipe.sampled_softmax and recipe.engine == "torch" and context.counts is not None:
+            self.sampler = Sampler(torch.from_numpy(context.counts))
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = advance_by(recipe.engine, model)
-        self._team: Team | None = None
+        self._workers: WorkerPool | None = None
         self._row_count = 0  # of the batch that is being read
         self._threads = torch.get_num_threads()
         self._records = Records()
@@ -65,21 +70,21 @@ class Trainer:
     def run(self) -> NeuralModel:
         """Train until the budget is used up; the model then has the best weights that were found."""
         self.model.train()
-        began = self.journey.clock() - self.position.seconds
+        began = self.context.clock() - self.position.seconds
         saved_at = self.position.seconds
         with stop_requests() as request, self.together():
             if self.position.step == 0:
-                self._glimpse()
-            while not self.journey.budget.is_over(self.position.step, self.position.seconds):
+                self._probe()
+            while not self.context.budget.is_over(self.position.step, self.position.seconds):
                 self.step()
-                self.position.seconds = self.journey.clock() - began
+                self.position.seconds = self.context.clock() - began
                 self._record()
                 has_evaluated = self._evaluate_if_due()
-                self._glimpse_if_due()
-                self.position.seconds = self.journey.clock() - began
-                is_over = self.journey.budget.is_over(self.position.step, self.position.seconds)
+                self._probe_if_due()
+                self.position.seconds = self.context.clock() - began
+                is_over = self.context.budget.is_over(self.position.step, self.position.seconds)
                 is_worth = self._is_worth_storing(self.position.seconds - saved_at, has_evaluated)
-                if self.checkpoints and is_worth and not (is_over and self.journey.budget.seconds):
+                if self.checkpoints and is_worth and not (is_over and self.context.budget.seconds):
                     self.save()
                     saved_at = self.position.seconds
                 self._stop_if_asked(request)
@@ -100,7 +105,7 @@ class Trainer:
     @contextmanager
     def together(self) -> Iterator[None]:
         """Within, the other processes that the recipe asks for are at work beside this one."""
-        windows = self.journey.windows
+        windows = self.context.windows
         others = min(self.recipe.workers, windows.batch_size) - 1
         if others < 1:
             yield
@@ -109,22 +114,22 @@ class Trainer:
         if self.state is not None:
             self.state = unflatten(self.state, {name: shared(each) for name, each in flatten(self.state).items()})
         with threads(1):
-            self._team = Team(self.model, lambda *order: self._read(*order)[0], others, most)
+            self._workers = WorkerPool(self.model, lambda *order: self._read(*order)[0], others, most)
             try:
                 yield
             finally:
-                self._team.close()
-                self._team = None
+                self._workers.close()
+                self._workers = None
 
     def step(self) -> None:
         """Read a batch, follow its gradient."""
         position, recipe = self.position, self.recipe
-        progress = self.journey.budget.progress(position.step, position.seconds)
-        if self._team:
-            self._team.begin(position.step, progress)
+        progress = self.context.budget.progress(position.step, position.seconds)
+        if self._workers:
+            self._workers.begin(position.step, progress)
         nats, tokens = self._read(0, position.step, progress)
-        if self._team:
-            nats += self._team.join()
+        if self._workers:
+            nats += self._workers.join()
         norm = clip_by_global_norm(self._parameters, recipe.clip)
         self._refuse_nonsense(nats, norm)
         factor = self.schedule.factor(progress)
@@ -147,16 +152,18 @@ class Trainer:
         candidates = self.sampler.draw() if self.sampler and is_sampled else None
         if rank:
             torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
-        window = self.journey.windows.window(step)
+        window = self.context.windows.batch(step)
         self._row_count = len(window.inputs)
         return self._gradient(window, candidates, self._rows(rank))
 
     def _rows(self, rank: int) -> Tensor:
         """Which rows of the batch that is being read are this process's."""
-        workers = min(self.recipe.workers, self.journey.windows.batch_size)
+        workers = min(self.recipe.workers, self.context.windows.batch_size)
         return torch.arange(self._row_count).tensor_split(workers)[rank]
 
-    def _gradient(self, window: Window, candidates: Candidates | None, rows: Tensor | None = None) -> tuple[float, int]:
+    def _gradient(
+        self, window: TrainingBatch, candidates: Candidates | None, rows: Tensor | None = None
+    ) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
         inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
         condition = change_arrays(window.condition, torch.from_numpy)
@@ -182,13 +189,13 @@ class Trainer:
         """Before the update, so that the weights are still those of the step before."""
         if isfinite(nats) and isfinite(norm):
             return
-        window = self.journey.windows.window(self.position.step)
+        window = self.context.windows.batch(self.position.step)
         what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
         where = self._find_origin().describe()
         kept = self.checkpoints.steps() if self.checkpoints else []
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
         raise Diverged(
-            f"{what} at step {self.position.step} ({self.journey.describe_batch(window)}){where}, so training stopped "
+            f"{what} at step {self.position.step} ({self.context.describe_batch(window)}){where}, so training stopped "
             f"before that update; {last}. Look at that text, or train anew with lower rates "
             "(learning_rate, matrix_learning_rate)"
         )
@@ -199,9 +206,9 @@ class Trainer:
         A state that was handed on has been written over by now, so the batch is read as if nothing came before it.
         """
         if self.state is not None:
-            self.state = self.model.start(self.journey.windows.batch_size)
-        progress = self.journey.budget.progress(self.position.step, self.position.seconds)
-        ranks = range(min(self.recipe.workers, self.journey.windows.batch_size))
+            self.state = self.model.start(self.context.windows.batch_size)
+        progress = self.context.budget.progress(self.position.step, self.position.seconds)
+        ranks = range(min(self.recipe.workers, self.context.windows.batch_size))
         with watched(self.model) as origin:
             nats = sum(self._read(rank, self.position.step, progress)[0] for rank in ranks)
         if not isfinite(nats) and origin.value is None:
@@ -209,30 +216,30 @@ class Trainer:
         return origin
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
-        position, windows = self.position, self.journey.windows
+        position, windows = self.position, self.context.windows
         before, after = (max(windows.epochs(step)) for step in (position.step - 1, position.step))
         position.epoch_nats += nats
         position.epoch_tokens += tokens
         if int(after) > int(before):
             mean = position.epoch_nats / position.epoch_tokens
-            self.watcher.epoch({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
+            self.callback.epoch({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
             position.epoch_nats, position.epoch_tokens = 0.0, 0
 
     def _record(self) -> None:
-        is_last = self.journey.budget.is_over(self.position.step, self.position.seconds)
-        if not is_last and not self._records.is_due(self.position.seconds, self.journey.budget):
+        is_last = self.context.budget.is_over(self.position.step, self.position.seconds)
+        if not is_last and not self._records.is_due(self.position.seconds, self.context.budget):
             return
-        windows, position = self.journey.windows, self.position
+        windows, position = self.context.windows, self.position
         record = self._records.averages(position.seconds)
         self._records = Records(since=position.seconds)
-        per_byte = self.journey.bytes_per_token
-        self.watcher.step(
+        per_byte = self.context.bytes_per_token
+        self.callback.step(
             {
                 "event": "step",
                 "step": position.step,
                 "tokens": round(position.step * windows.tokens_per_step),
                 "epochs": [round(each, 4) for each in windows.epochs(position.step)],
-                "progress": min(self.journey.budget.progress(position.step - 1, position.seconds), 1.0),
+                "progress": min(self.context.budget.progress(position.step - 1, position.seconds), 1.0),
                 "seconds": round(position.seconds, 3),
                 "bits_per_byte": record["loss"] / log(2) / per_byte if per_byte else None,
                 "memory_bytes": memory_bytes(),
@@ -241,15 +248,15 @@ class Trainer:
         )
 
     def _evaluate_if_due(self) -> bool:
-        position, budget = self.position, self.journey.budget
+        position, budget = self.position, self.context.budget
         progress = min(budget.progress(position.step - 1, position.seconds), 1.0)
         due = int(progress * self.recipe.evaluations + 1e-9)
         if budget.is_over(position.step, position.seconds):
             due = self.recipe.evaluations
-        if due <= position.evaluated or self.journey.validate is None:
+        if due <= position.evaluated or self.context.validate is None:
             return False
         position.evaluated = due
-        self._evaluate(self.journey.validate)
+        self._evaluate(self.context.validate)
         return True
 
     def _evaluate(self, validate: Validate) -> None:
@@ -260,7 +267,7 @@ class Trainer:
             if is_best:
                 position.best_loss, position.best_step = found.rank, position.step
                 self.best = {name: each.detach().clone() for name, each in self._named().items()}
-            self.watcher.evaluation(
+            self.callback.evaluation(
                 {
                     "event": "evaluation",
                     "step": position.step,
@@ -269,24 +276,24 @@ class Trainer:
                     "is_best": is_best,
                 }
             )
-            if self.journey.sample is not None and self._has_time_to_sample():
+            if self.context.sample is not None and self._has_time_to_sample():
                 self.model.eval()
-                self.watcher.sample({"event": "sample", "step": position.step, "text": self.journey.sample()})
+                self.callback.sample({"event": "sample", "step": position.step, "text": self.context.sample()})
         self.model.train()
 
-    def _glimpse_if_due(self) -> None:
-        position, budget = self.position, self.journey.budget
+    def _probe_if_due(self) -> None:
+        position, budget = self.position, self.context.budget
         is_over = budget.is_over(position.step, position.seconds)
         due = moments_until(1.0 if is_over else budget.progress(position.step - 1, position.seconds))
-        if due > position.glimpsed:
-            position.glimpsed = due
-            self._glimpse()
+        if due > position.probed:
+            position.probed = due
+            self._probe()
 
-    def _glimpse(self) -> None:
-        if self.journey.glimpse is not None:
+    def _probe(self) -> None:
+        if self.context.probe is not None:
             with self._averaged(), threads(self._threads):
-                contexts = self.journey.glimpse()
-            self.watcher.glimpse({"event": "glimpse", "step": self.position.step, "contexts": contexts})
+                contexts = self.context.probe()
+            self.callback.probe({"event": "probe", "step": self.position.step, "contexts": contexts})
 
     def _has_time_to_sample(self) -> bool:
         """Not in short trainings, nor more often than once a minute."""
@@ -317,7 +324,7 @@ class Trainer:
         tensors |= {f"best/{name}": tensor for name, tensor in (self.best or {}).items()}
         tensors |= {f"state/{name}": tensor for name, tensor in flatten(self.state).items()}
         facts = {"step": self.position.step, "position": vars(self.position), "records": vars(self._records)}
-        self.checkpoints.save(Checkpoint(tensors, facts | self.journey.facts))
+        self.checkpoints.save(Checkpoint(tensors, facts | self.context.facts))
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Go on from there."""
@@ -333,4 +340,4 @@ class Trainer:
         if self.model.carries_state and "state" in parts:
             self.state = unflatten(self.state, parts["state"])
         self._records = Records(**checkpoint.facts["records"])
-        self.position = Position(**checkpoint.facts["position"])
+        self.position = Position.read(checkpoint.facts["position"])

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.config import fields as config_fields
 from chainrule.config import override
+from chainrule.data.batches import StreamBatches, TrainingBatch
 from chainrule.data.shards import TokenShards
-from chainrule.data.windows import Window, Windows
 from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models._neural import NeuralModel
@@ -22,23 +22,23 @@ from chainrule.runs.making import new_run
 from chainrule.runs.write import write_run
 from chainrule.tasks.base import FOLDER, LANGUAGE, Task
 from chainrule.training.budget import Choice, Text, allot, choose
+from chainrule.training.callbacks import Record
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
 from chainrule.training.engine import check_engine
 from chainrule.training.expectation import expect
-from chainrule.training.glimpse import Contexts
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.learn import build_model, learn, make_windows
 from chainrule.training.memory import keep_freed_memory
 from chainrule.training.precision import check_precision
 from chainrule.training.prepare import Prepared, TextSource
+from chainrule.training.probe import Contexts
 from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.report import write_report
-from chainrule.training.team import check_workers
 from chainrule.training.tensorboard import TensorBoard, import_writer
 from chainrule.training.train import Request, model_name, resolve_model
 from chainrule.training.vectors import vectors_by_counting
-from chainrule.training.watch import Record
+from chainrule.training.worker_pool import check_workers
 
 RECIPE_FIELDS = {field.name for field in fields(Recipe)}
 SAMPLE_TOKENS = 120
@@ -173,9 +173,9 @@ def finish(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bo
 
 
 def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
-    watchers = (TensorBoard(folder / "tensorboard"),) if tensorboard else ()
+    callbacks = (TensorBoard(folder / "tensorboard"),) if tensorboard else ()
     task = open_task(folder, job)
-    learned = learn(folder, job, task, watchers)
+    learned = learn(folder, job, task, callbacks)
     trained_at = time.time()
     validation = task.evaluate(learned.model, job.build()[2])
     evaluated_at = time.time()
@@ -204,7 +204,7 @@ def open_task(folder: Path, job: Job) -> Task:
     """What was prepared in the folder of a training."""
     if job.task == LANGUAGE:
         return Language(folder, job)
-    task: Task = lookup.find("chainrule.tasks", job.task, "task").Task(folder)
+    task: Task = registry.find("chainrule.tasks", job.task, "task").Task(folder)
     return task
 
 
@@ -235,7 +235,7 @@ class Language(Task):
         streams = (self._shards.tokens(shard) for shard in range(len(self._shards)))
         table.copy_(vectors_by_counting(streams, counts, table.shape[1]) * table.std())
 
-    def batches(self, recipe: Recipe) -> Windows:
+    def batches(self, recipe: Recipe) -> StreamBatches:
         return make_windows(self._job, recipe, self._shards)
 
     def validation(self, recipe: Recipe) -> np.ndarray | None:
@@ -247,7 +247,7 @@ class Language(Task):
     def evaluate(self, model: NeuralModel, recipe: Recipe) -> dict[str, Any] | None:
         return evaluate_shards(model, self.tokenizer, self._held_out, recipe.final_tokens)
 
-    def describe(self, window: Window) -> str:
+    def describe(self, window: TrainingBatch) -> str:
         return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][:12])!r}"
 
     def sampler(self, model: NeuralModel) -> Callable[[], str]:
@@ -256,7 +256,7 @@ class Language(Task):
         settings = Sampling(temperature=0.8, max_tokens=SAMPLE_TOKENS, seed=0)
         return lambda: sample(model, self.tokenizer, "", settings)[0].text
 
-    def glimpser(self, model: NeuralModel) -> Callable[[], list[Record]] | None:
+    def prober(self, model: NeuralModel) -> Callable[[], list[Record]] | None:
         shards = self._held_out if self._held_out.part.documents else self._shards
         contexts = Contexts.choose(shards.tokens(0), self.tokenizer.eos)
         return None if contexts is None else lambda: contexts.look(model, self.tokenizer)

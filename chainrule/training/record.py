@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from chainrule.training.journey import Budget
+from chainrule.training.context import Budget
 
 SECONDS_BETWEEN_RECORDS = 1.0
 MOST_RECORDS = 500  # of one training

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from chainrule.plotting import BLUE, ORANGE, draw_line, make_axes, mark_decades, name_lines, write_plots
+from chainrule.training.callbacks import Record
 from chainrule.training.journal import column, events
-from chainrule.training.plots import BLUE, ORANGE, draw_line, make_axes, mark_decades, name_lines, write_plots
-from chainrule.training.watch import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

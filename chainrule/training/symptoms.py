@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from chainrule.training.callbacks import Record
 from chainrule.training.finding import Finding
 from chainrule.training.journal import column
-from chainrule.training.watch import Record
 
 FEWEST_RECORDS = 20  # before there are so many, nothing is said
 OVERFIT = 0.01  # validation loss above its best, in two evaluations on end

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.config import fields, override
 from chainrule.data.corpus import Reading
 from chainrule.errors import UserError, did_you_mean
@@ -20,7 +20,7 @@ from chainrule.training.train import Request, find_model
 
 
 def find_task(request: Request) -> Any:
-    return lookup.find("chainrule.tasks", request.task, "task")
+    return registry.find("chainrule.tasks", request.task, "task")
 
 
 def default_model(request: Request) -> Request:

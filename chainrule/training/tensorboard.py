@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from chainrule.errors import UserError
-from chainrule.training.watch import Record, Watcher
+from chainrule.training.callbacks import Callback, Record
 
 STEP = {
     "loss": "train/loss",
@@ -23,7 +23,7 @@ EPOCH = {"loss": "train/epoch_loss"}
 FLUSH_SECONDS = 10
 
 
-class TensorBoard(Watcher):
+class TensorBoard(Callback):
     """Made before anything else is done, so that a missing package is noticed then."""
 
     def __init__(self, folder: Path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.config import override, read_file, to_json
 from chainrule.data.corpus import Reading
 from chainrule.data.shards import Part, TokenShards
@@ -63,7 +63,7 @@ def find_model(request: Request) -> Any:
         raise UserError(
             f"a {name} is not trained on text but made of runs; use: chainrule mix RUN RUN{MADE_OF_RUNS[name]}"
         )
-    module = lookup.find("chainrule.models", name, "model", without=("base", *MADE_OF_RUNS))
+    module = registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
     task = getattr(module, "TASK", LANGUAGE)
     if request.task == LANGUAGE != task:
         raise UserError(

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chainrule.progress import size, visible
-from chainrule.training.watch import Record, Watcher
+from chainrule.training.callbacks import Callback, Record
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 REFRESH_SECONDS = 0.25
@@ -27,7 +27,7 @@ SHORTEST_BAR = 10
 PLAIN = {"event", "step", "seconds", "loss", "perplexity", "bits_per_byte", "is_best"}  # of an evaluation
 
 
-class View(Watcher):
+class View(Callback):
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
         self._console = console or Console(stderr=True, highlight=False)
         self._is_shown = self._console.is_terminal if console else sys.stderr.isatty()

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 
+from chainrule.training.callbacks import Callback, Record
 from chainrule.training.symptoms import find_symptoms
-from chainrule.training.watch import Record, Watcher
 
 LOOKS = 20  # over a training
 
 
-class Warner(Watcher):
+class Warner(Callback):
     """Looks at the records a few times on the way; `before` are the events of a training that is gone on with."""
 
     def __init__(self, say: Callable[[str], None], clip: float, before: Iterable[Record] = ()):

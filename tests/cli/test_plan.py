@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from chainrule.analysis.plan import machines
 from chainrule.cli.main import main
-from chainrule.planning import machines
 
 Result = tuple[int, str, str]
 

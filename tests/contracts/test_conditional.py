@@ -11,7 +11,8 @@ from chainrule.errors import UserError
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import DIRECTIONS
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import (
+from chainrule.models.conditional import SIZES, Config, Model
+from chainrule.models.contract import (
     IGNORE,
     Batch,
     LanguageModel,
@@ -21,7 +22,6 @@ from chainrule.models.base import (
     remove_row,
     select_rows,
 )
-from chainrule.models.conditional import SIZES, Config, Model
 
 VOCABULARY, EOS, SOURCE_VOCABULARY = 7, 6, 9
 DECODERS = [(cell, join) for cell in CELLS for join in ("thought", "additive", "dot")] + [("transformer", "cross")]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from chainrule.models import cache, mix
-from chainrule.models.base import log_softmax
+from chainrule.models.contract import log_softmax
 from tests.contracts import test_models as contract
 from tests.contracts.test_models import EOS, VOCABULARY, fit, logits_of, run, stream, tokens
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import (
+from chainrule.models.contract import (
     IGNORE,
     Batch,
     LanguageModel,
@@ -26,8 +26,8 @@ from chainrule.training.train import MADE_OF_RUNS
 VOCABULARY, EOS = 7, 6
 ARCHITECTURES = [  # mixes: test_mixes.py; what is made for another task than text has a file of its own here
     name
-    for name in lookup.names("chainrule.models", without=("base", *MADE_OF_RUNS))
-    if not hasattr(lookup.find("chainrule.models", name, "model"), "TASK")
+    for name in registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
+    if not hasattr(registry.find("chainrule.models", name, "model"), "TASK")
 ]
 
 
@@ -43,23 +43,23 @@ def stream(seed: int, documents: int = 40) -> np.ndarray:
 
 def fit(architecture: str, ids: np.ndarray, vocabulary_size: int = VOCABULARY, eos: int = EOS) -> LanguageModel:
     """Counting models count; the others learn for a moment."""
-    module = lookup.find("chainrule.models", architecture, "model")
+    module = registry.find("chainrule.models", architecture, "model")
     if hasattr(module.Model, "fit"):
         held_out = stream(99, 10) if eos == EOS else None
         return module.Model(module.SIZES["tiny"], vocabulary_size, eos).fit([ids], held_out)
     import torch
 
-    from chainrule.data.windows import Ring, Windows
-    from chainrule.training.journey import Budget, Journey
+    from chainrule.data.batches import Ring, StreamBatches
+    from chainrule.training.callbacks import CallbackList
+    from chainrule.training.context import Budget, TrainingContext
     from chainrule.training.loop import Trainer
     from chainrule.training.recipe import Recipe
-    from chainrule.training.watch import Watchers
 
     torch.manual_seed(0)
     model = module.Model(module.SIZES["tiny"], vocabulary_size, eos)
     recipe = Recipe(batch_size=8, window=16, chain=2, steps=12)
-    windows = Windows([Ring([ids])], [1.0], recipe.batch_size, recipe.window, recipe.chain)
-    return Trainer(model, recipe, Journey(windows, Budget(steps=recipe.steps)), Watchers(), None).run()
+    windows = StreamBatches([Ring([ids])], [1.0], recipe.batch_size, recipe.window, recipe.chain)
+    return Trainer(model, recipe, TrainingContext(windows, Budget(steps=recipe.steps)), CallbackList(), None).run()
 
 
 def learn_one_batch(model: LanguageModel, batch: Batch) -> None:
@@ -225,7 +225,7 @@ def test_ids_beyond_the_vocabulary_are_refused(model):
 def test_saved_equals_loaded(architecture, model, tokens, tmp_path: Path):
     path = tmp_path / "model.safetensors"
     model.save(path)
-    loaded = lookup.find("chainrule.models", architecture, "model").Model.load(path)
+    loaded = registry.find("chainrule.models", architecture, "model").Model.load(path)
     np.testing.assert_array_equal(run(loaded, tokens), run(model, tokens))
     assert loaded.config == model.config
 

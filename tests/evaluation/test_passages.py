@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from chainrule.data.documents import Documents
 from chainrule.evaluation.passages import Passage, worst_passages
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 from tests.evaluation.toys import LINES, BigramModel, as_lines, random_model, tokenizer_of
 
-Window = tuple[float, int, int, int]  # mean bits, document, start, stop
+TrainingBatch = tuple[float, int, int, int]  # mean bits, document, start, stop
 
 
 def bits_of(model: LanguageModel, tokenizer: Tokenizer, line: str) -> list[float]:
@@ -20,15 +20,17 @@ def bits_of(model: LanguageModel, tokenizer: Tokenizer, line: str) -> list[float
     return np.minimum(-model.score(stream).astype(np.float64) / np.log(2), 1e6)[:-1].tolist()
 
 
-def naive_worst(model: LanguageModel, tokenizer: Tokenizer, lines: list[str], count: int, length: int) -> list[Window]:
+def naive_worst(
+    model: LanguageModel, tokenizer: Tokenizer, lines: list[str], count: int, length: int
+) -> list[TrainingBatch]:
     """Every window of `length` tokens, and every document that is shorter; hardest first, none over another."""
-    windows: list[Window] = []
+    windows: list[TrainingBatch] = []
     for document, line in enumerate(lines):
         bits = bits_of(model, tokenizer, line)
         size = min(length, len(bits))
         for start in range(len(bits) - size + 1 if bits else 0):
             windows.append((float(np.mean(bits[start : start + size])), document, start, start + size))
-    chosen: list[Window] = []
+    chosen: list[TrainingBatch] = []
     for window in sorted(windows, key=lambda each: (-each[0], each[1], each[2])):
         _, document, start, stop = window
         if len(chosen) < count and all(d != document or stop <= a or start >= b for _, d, a, b in chosen):

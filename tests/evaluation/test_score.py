@@ -13,7 +13,7 @@ from chainrule.data.shards import ShardWriter, TokenShards, write_index
 from chainrule.evaluation.score import score, score_documents, score_stream
 from chainrule.evaluation.stream import evaluate_shards
 from chainrule.models import ngram
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 from tests.evaluation.toys import LINES, BigramModel, as_lines, random_model, tokenizer_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.data.documents import Documents, cut
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
 from chainrule.text import bytes as byte_tokenizer
 from chainrule.text import characters, words
 from chainrule.text.base import Tokenizer, Vocabulary

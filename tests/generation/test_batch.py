@@ -9,7 +9,7 @@ from chainrule.generation import Sampling, sample
 from chainrule.generation.batch import Batch, Row, Token
 from chainrule.generation.prompt import read_prompt
 
-from .toys import Script, TableBigram, TorchBigram, Total, Window, letters, random_table
+from .toys import Script, TableBigram, TorchBigram, Total, TrainingBatch, letters, random_table
 
 TOKENIZER = letters(5)  # a to e, and eos is 5
 TABLE = random_table(6, seed=3)
@@ -17,7 +17,7 @@ MODELS = {
     "numpy": TableBigram(TABLE),
     "torch": TorchBigram(TABLE),
     "all of the past": Total(TABLE),
-    "a limited context": Window(TABLE, context_length=4),
+    "a limited context": TrainingBatch(TABLE, context_length=4),
 }
 SETTINGS = [
     Sampling(seed=1, max_tokens=9),

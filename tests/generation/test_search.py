@@ -9,8 +9,8 @@ import torch
 from chainrule.errors import UserError
 from chainrule.generation import Beam, beam_search
 from chainrule.generation.search import Searches, search
-from chainrule.models.base import log_softmax
 from chainrule.models.conditional import Config, Model
+from chainrule.models.contract import log_softmax
 
 from .toys import TableBigram
 

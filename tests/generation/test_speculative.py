@@ -14,7 +14,7 @@ from chainrule.generation.prompt import read_prompt
 from chainrule.generation.speculative import Speculation
 from chainrule.models.transformer import LLAMA, Model
 
-from .toys import Conditioned, Script, TableBigram, Total, Window, letters, random_table
+from .toys import Conditioned, Script, TableBigram, Total, TrainingBatch, letters, random_table
 
 TOKENIZER = letters(5)  # a to e, and eos is 5
 TABLE = random_table(6, seed=3)
@@ -41,7 +41,9 @@ def drafts(model: TableBigram, ids: tuple[int, ...]) -> list[Draft]:
 
 
 @pytest.mark.parametrize("sampling", SETTINGS, ids=str)
-@pytest.mark.parametrize("model", [TableBigram(TABLE), Total(TABLE), Window(TABLE, 11)], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "model", [TableBigram(TABLE), Total(TABLE), TrainingBatch(TABLE, 11)], ids=lambda m: type(m).__name__
+)
 def test_every_token_is_the_one_without_a_draft(model: TableBigram, sampling: Sampling):
     sampling = replace(sampling, seed=int(sampling.seed or 0) + 10)
     plain = sample(model, TOKENIZER, "ab", sampling)[0]
@@ -57,7 +59,7 @@ def test_a_condition_reaches_the_model():
 
 
 def test_a_condition_outlasts_a_full_context():
-    class ConditionedWindow(Window):
+    class ConditionedWindow(TrainingBatch):
         def start(self, batch_size: int, condition: Any = None) -> dict[str, np.ndarray]:
             assert len(condition) == batch_size
             return {"total": condition, "read": np.zeros(batch_size, np.int64)}

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.arrays import load_arrays
 from chainrule.errors import UserError
 from chainrule.interop.gguf import read_gguf
 from chainrule.interop.gguf_write import write_gguf
 from chainrule.interop.huggingface import read_huggingface
 from chainrule.interop.huggingface_write import write_huggingface
+from chainrule.storage import load_arrays
 from tests.interop.models import bpe, transformer
 
 MOST_MEMORY = 256 << 20

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.generation import Beam, Sampling, beam_search, sample
 from chainrule.interop.huggingface import read_huggingface
+from chainrule.storage import load_arrays, save_arrays
 from tests.text.samples import train
 
 TEXT = ["the cat sat on the mat", "the dog sat on the log", "a cat and a dog sat down"] * 4

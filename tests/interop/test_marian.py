@@ -16,10 +16,10 @@ from chainrule.generation.beam import Beam
 from chainrule.generation.search import search
 from chainrule.interop.marian import Translator, read_marian
 from chainrule.interop.read import read_model
-from chainrule.models.base import Batch, log_softmax
+from chainrule.models.contract import Batch, log_softmax
 from chainrule.runs.pairs import load_pairs_run
 from chainrule.runs.write import store
-from chainrule.tasks._batches import condition_of, window_of
+from chainrule.tasks._batches import condition_of, training_batch
 from tests.interop.spm_files import write_spm
 
 transformers = pytest.importorskip("transformers")
@@ -158,7 +158,7 @@ def test_the_loss_is_theirs_where_pad_cannot_be_said(pair):
     model, order = found.model, their_ids(folder, found, "target")
     texts = ["a man sleeps", "the dog runs on the bank", "dog", "man runs", "a a dog on bank"]
     wanted = [found.tokenizer.encode(text).astype(np.int64) for text in texts]
-    window = window_of(wanted, wanted, (found.source.eos, found.tokenizer.eos))
+    window = training_batch(wanted, wanted, (found.source.eos, found.tokenizer.eos))
     loss = model.loss(Batch(window.inputs, window.targets, sources(folder, found)[0]))
     total = 0.0
     for text, target in zip(SENTENCES, wanted, strict=True):

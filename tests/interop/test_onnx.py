@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.errors import UserError
 from chainrule.interop.onnx import FILE, write_onnx
 from chainrule.models import ngram
@@ -36,7 +36,7 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 
 
 def exported(name: str, changes: dict[str, Any], folder: Path) -> tuple[Any, Any]:
-    module = lookup.find("chainrule.models", name, "model")
+    module = registry.find("chainrule.models", name, "model")
     tokenizer = bpe()
     model = module.Model(replace(module.SIZES["tiny"], **changes), tokenizer.vocabulary_size, tokenizer.eos)
     write_onnx(random_model(model), tokenizer, folder)

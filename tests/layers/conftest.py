@@ -4,26 +4,27 @@ from collections.abc import Callable
 
 import pytest
 
-from chainrule.layers import block_step, crew, linear
+from chainrule.kernels import thread_pool
+from chainrule.layers import block_step, linear
 
 
 @pytest.fixture
-def use_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], crew.Crew]:
+def use_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], thread_pool.ThreadPool]:
     """use_threads(2): from now on two."""
 
-    def use(count: int) -> crew.Crew:
-        mine = crew.Crew()
+    def use(count: int) -> thread_pool.ThreadPool:
+        mine = thread_pool.ThreadPool()
         mine._most = count
-        monkeypatch.setattr(crew._Pace, "choose", lambda self, most: most)
+        monkeypatch.setattr(thread_pool._Pace, "choose", lambda self, most: most)
         for module in (linear, block_step):
-            monkeypatch.setattr(module, "CREW", mine)
+            monkeypatch.setattr(module, "THREAD_POOL", mine)
         return mine
 
     return use
 
 
 @pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
-def threads(request: pytest.FixtureRequest, use_threads: Callable[[int], crew.Crew]) -> int:
+def threads(request: pytest.FixtureRequest, use_threads: Callable[[int], thread_pool.ThreadPool]) -> int:
     use_threads(request.param)
     count: int = request.param
     return count

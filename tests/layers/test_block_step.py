@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.kernels.int8 import round_to_int8
 from chainrule.layers import block_step
 from chainrule.layers.feedforward import ACTIVATIONS
-from chainrule.layers.int8 import round_to_int8
 from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
 
 SHAPE: dict[str, Any] = {"width": 48, "num_layers": 3, "num_heads": 4, "context_length": 64}
@@ -65,7 +65,7 @@ def test_pieces_by_the_kernel_are_the_whole_by_torch(name: str, threads: int, mo
 
 @torch.no_grad()
 def test_rows_of_different_lengths_stay_apart():
-    from chainrule.models.base import add_rows
+    from chainrule.models.contract import add_rows
 
     model = build(KINDS["llama"])
     ids = torch.randint(31, (1, 20), generator=torch.Generator().manual_seed(3))

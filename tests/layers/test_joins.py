@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.layers.encoder_output import Memory
 from chainrule.layers.joins import AdditiveAttention, CrossAttention, DotAttention
-from chainrule.layers.memory import Memory
 
 ROWS, TIME, PLACES, WIDTH = 2, 3, 5, 8
 LENGTHS = torch.tensor([5, 2])

@@ -8,9 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from chainrule.layers import crew, linear
-from chainrule.layers.int8 import Int8, round_to_int8
-from chainrule.layers.matvec import FEW
+from chainrule.kernels import thread_pool
+from chainrule.kernels.int8 import Int8, round_to_int8
+from chainrule.kernels.matvec import FEW
+from chainrule.layers import linear
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, FEW])
@@ -102,6 +103,6 @@ def test_a_forked_process_works_alone(monkeypatch):
         expected = linear.linear(x, weight)
         child = os.fork()
         if child == 0:
-            is_same = crew.CREW._most == 1 and torch.equal(linear.linear(x, weight), expected)
+            is_same = thread_pool.THREAD_POOL._most == 1 and torch.equal(linear.linear(x, weight), expected)
             os._exit(0 if is_same else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

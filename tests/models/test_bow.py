@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from chainrule.errors import UserError
-from chainrule.models.base import select_rows
 from chainrule.models.bow import Config, Model
+from chainrule.models.contract import select_rows
 
 VOCABULARY, EOS = 9, 8
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chainrule.arrays import save_arrays
 from chainrule.errors import UserError
-from chainrule.models.base import LanguageModel
 from chainrule.models.cache import Config, Model
+from chainrule.models.contract import LanguageModel
+from chainrule.storage import save_arrays
 
 VOCABULARY, EOS = 7, 6
 BACKGROUND = np.array([0.3, 0.0, 0.1, 0.2, 0.0, 0.3, 0.1])

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.models import infinigram, ngram
+from chainrule.storage import load_arrays, save_arrays
 
 IDS = np.array([5, 0, 1, 2, 5, 3, 1, 2, 4, 5, 0, 1, 5], np.uint32)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.models import cache, infinigram, lstm, mix, ngram, transformer
-from chainrule.models.base import LanguageModel
+from chainrule.models.contract import LanguageModel
+from chainrule.storage import load_arrays, save_arrays
 from tests.evaluation.toys import BigramModel
 
 VOCABULARY, EOS = 7, 6

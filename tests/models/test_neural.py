@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from chainrule.arrays import load_arrays, save_arrays
 from chainrule.errors import UserError
 from chainrule.models import _neural, elman, lstm, transformer
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch, LanguageModel
+from chainrule.models.contract import IGNORE, Batch, LanguageModel
+from chainrule.storage import load_arrays, save_arrays
 
 VOCABULARY, EOS = 9, 8
 

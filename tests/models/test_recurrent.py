@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from chainrule import config
 from chainrule.errors import UserError
 from chainrule.models import elman, gru, lstm, ugrnn
-from chainrule.models.base import Batch
+from chainrule.models.contract import Batch
 
 VOCABULARY, EOS = 11, 10
 ARCHITECTURES = [elman, ugrnn, gru, lstm]

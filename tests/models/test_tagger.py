@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from chainrule.models.base import IGNORE, Batch
+from chainrule.models.contract import IGNORE, Batch
 from chainrule.models.tagger import SIZES, Model
 from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import collate

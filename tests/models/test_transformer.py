@@ -10,14 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from chainrule.analysis.plan.parameters import count_parameters
+from chainrule.analysis.plan.shapes import shape_of
 from chainrule.errors import UserError
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
 from chainrule.models._presets import PUBLISHED
-from chainrule.models.base import Batch, add_rows, remove_row, select_rows
+from chainrule.models.contract import Batch, add_rows, remove_row, select_rows
 from chainrule.models.transformer import CHOICES, GPT2, LLAMA, SIZES, Config, Model
-from chainrule.planning.parameters import count_parameters
-from chainrule.planning.shapes import shape_of
 
 VOCABULARY, EOS = 50, 49
 WORDS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 10))

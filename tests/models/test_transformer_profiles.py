@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from chainrule.models.base import Batch
+from chainrule.analysis.plan.parameters import count_parameters
+from chainrule.analysis.plan.shapes import shape_of
+from chainrule.models.contract import Batch
 from chainrule.models.transformer import GPT2, LLAMA, SIZES, Config, Model
-from chainrule.planning.parameters import count_parameters
-from chainrule.planning.shapes import shape_of
 
 VOCABULARY, EOS = 50, 49
 

@@ -22,8 +22,8 @@ from starlette.testclient import TestClient
 import chainrule
 from chainrule.api import TrainedRun
 from chainrule.serving.app import make_app
-from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
+from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
 from tests.serving.models import make_runs
 from tests.serving.toys import toy_service, train_toys, train_translators

@@ -4,8 +4,8 @@ import sys
 
 from chainrule.runs.folder import Run
 from chainrule.serving.app import make_app
-from chainrule.serving.engine import Engine, Limits
 from chainrule.serving.library import Library
+from chainrule.serving.scheduler import Engine, Limits
 from chainrule.serving.server import serve
 from chainrule.serving.service import Service
 

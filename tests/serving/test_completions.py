@@ -8,7 +8,7 @@ import pytest
 from chainrule.api import TrainedRun
 from chainrule.generation import Sampling, log_probabilities, sample
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.base import log_softmax
+from chainrule.models.contract import log_softmax
 from tests.cli.cows import LINES
 from tests.serving.conftest import Client
 

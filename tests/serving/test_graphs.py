@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import chainrule
-from chainrule.explain.computation import GRAPHS, computation
+from chainrule.analysis.explain.computation import GRAPHS, computation
 from chainrule.serving.app import make_app
 from chainrule.serving.graphs import told_array
 from tests.serving.toys import toy_service

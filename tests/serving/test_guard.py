@@ -10,9 +10,9 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
 from chainrule.serving.app import make_app
-from chainrule.serving.engine import Engine
 from chainrule.serving.guard import HEADERS, Door
 from chainrule.serving.problems import Problem
+from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
 from tests.serving.conftest import Client, error_of
 

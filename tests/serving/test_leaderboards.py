@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 
 import chainrule
 from chainrule.serving.app import make_app
-from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library, sort_out
+from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
 
 

@@ -57,7 +57,7 @@ def test_the_table_has_the_latest_figures(client, home):
     last_step = [each for each in events if each["event"] == "step"][-1]
     assert (gru["name"], gru["status"], gru["step"], gru["loss"]) == ("gru", "done", 9, last_step["loss"])
     assert gru["validation_bits_per_byte"] == events[-1]["validation"]["bits_per_byte"]
-    assert gru["glimpses"] == sum(each["event"] == "glimpse" for each in events) > 3
+    assert gru["probes"] == sum(each["event"] == "probe" for each in events) > 3
     assert (ngram["name"], ngram["learns"], ngram["step"]) == ("ngram", False, None)
     assert ngram["validation_bits_per_byte"] == events_of(home / "ngram")[-1]["validation"]["bits_per_byte"]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
+from chainrule.analysis.explain.alignment import explain_translation, link_words
 from chainrule.errors import UserError
-from chainrule.explain.alignment import explain_translation, link_words
 from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import PairsRun, load_pairs_run

@@ -6,8 +6,8 @@ import torch
 
 import chainrule
 from chainrule.runs.folder import Run
-from chainrule.serving.engine import Engine
 from chainrule.serving.library import Library
+from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
 from chainrule.training.train import train
 from tests.tasks.toys import request, write_pairs

@@ -11,7 +11,7 @@ import chainrule
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.evaluation.score import score
 from chainrule.generation import Sampling, sample
-from chainrule.models.base import log_softmax
+from chainrule.models.contract import log_softmax
 from chainrule.models.ngram import Config, Model
 from chainrule.ngram.smoothing import METHODS
 from tests.shared_data import FOLDER, requires

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from chainrule.models import attention, bow, mlp
-from chainrule.models.base import IGNORE, Batch, log_softmax
+from chainrule.models.contract import IGNORE, Batch, log_softmax
 
 VOCABULARY, EOS = 11, 10
 WORDS = np.random.default_rng(3).integers(0, VOCABULARY, (3, 9))  # (batch, time)

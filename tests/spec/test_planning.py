@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
+from chainrule.analysis.plan.compute import PETAFLOP_DAY, training_compute
+from chainrule.analysis.plan.machines import Machine, training_time
+from chainrule.analysis.plan.parameters import count_parameters
+from chainrule.analysis.plan.quantities import YEAR, significant
+from chainrule.analysis.plan.shapes import shape_of
 from chainrule.models._presets import PUBLISHED
-from chainrule.planning.compute import PETAFLOP_DAY, training_compute
-from chainrule.planning.machines import Machine, training_time
-from chainrule.planning.parameters import count_parameters
-from chainrule.planning.quantities import YEAR, significant
-from chainrule.planning.shapes import shape_of
 
 GPT_VOCABULARY = 40_478
 MONTH = YEAR / 12
@@ -93,7 +93,7 @@ def test_row_21_gpt2_has_its_four_sizes(name: str, parameters: int, published: i
 def test_row_21_nothing_is_allocated_to_count():
     """Row 21: 175 billion parameters are counted without torch."""
     program = (
-        "import sys; from chainrule.planning.subject import find_subject; "
+        "import sys; from chainrule.analysis.plan.planned_model import find_subject; "
         "assert find_subject('gpt3-175b').parameters.total == 174_604_259_328; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -11,7 +11,7 @@ from torch import nn
 from chainrule.layers.cells import CELLS, GRU, LSTM, UGRNN, Cell, Elman
 from chainrule.layers.recurrent import Recurrent
 from chainrule.models import elman, gru, lstm, ugrnn
-from chainrule.models.base import Batch
+from chainrule.models.contract import Batch
 
 
 def hand_model(nonlinearity: str) -> elman.Model:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.tape.check import check_gradients
 from chainrule.tape.losses import CrossEntropy, Softmax
 from chainrule.tape.models import MODELS
@@ -26,7 +26,7 @@ def test_row_24_every_module_has_a_backward_that_finite_differences_confirm():
 def test_row_24_whole_models_learn_on_the_tape(architecture: str, size: str):
     """One batch by heart, from the weights that torch begins with."""
     torch.manual_seed(0)
-    module = lookup.find("chainrule.models", architecture, "model")
+    module = registry.find("chainrule.models", architecture, "model")
     theirs = module.Model(module.SIZES[size], 11, 10)
     model = MODELS[architecture](
         theirs.config, {name: each.detach().numpy().copy() for name, each in theirs.named_parameters()}

@@ -7,16 +7,16 @@ import pytest
 import torch
 from torch import nn
 
+from chainrule.data.batches import Ring, StreamBatches, TrainingBatch
 from chainrule.data.mixture import Mixture, Source
-from chainrule.data.windows import Ring, Window, Windows
 from chainrule.layers.clip import clip_by_global_norm
-from chainrule.models.base import IGNORE
+from chainrule.models.contract import IGNORE
+from chainrule.training.callbacks import CallbackList
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.schedule import Schedule
-from chainrule.training.watch import Watchers
 from tests.training.trainings import FAMILIES, HARD, VOCABULARY, build, go_on, windows
 
 
@@ -30,9 +30,9 @@ def gradient_of(model: nn.Module) -> torch.Tensor:
     )
 
 
-def one_window(architecture: str, recipe: Recipe, window: Window) -> tuple[nn.Module, float]:
+def one_window(architecture: str, recipe: Recipe, window: TrainingBatch) -> tuple[nn.Module, float]:
     model = build(architecture, dropout=0.0)
-    trainer = Trainer(model, recipe, Journey(windows(recipe), Budget(steps=1)), Watchers(), None)
+    trainer = Trainer(model, recipe, TrainingContext(windows(recipe), Budget(steps=1)), CallbackList(), None)
     nats, count = trainer._gradient(window, None)
     assert count == (window.targets != IGNORE).sum()
     return model, nats
@@ -42,7 +42,7 @@ def one_window(architecture: str, recipe: Recipe, window: Window) -> tuple[nn.Mo
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_clipping_by_global_norm_equals_torch(architecture, limit):
     """Row 12: clipping equals clip_grad_norm_; a Transformer's n-gram table has a sparse gradient."""
-    window = windows(HARD).window(0)
+    window = windows(HARD).batch(0)
     model, _ = one_window(architecture, HARD, window)
     reference, _ = one_window(architecture, HARD, window)
     for parameter in reference.parameters():
@@ -66,10 +66,10 @@ def test_the_gradient_norm_of_every_step_is_journalled(tmp_path):
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_micro_batches_add_up_to_the_gradient_of_one_batch(architecture, pieces):
     """Row 22: accumulation over micro-batches, unequal and with targets that are not asked, gives the same gradient."""
-    whole = windows(HARD).window(0)
+    whole = windows(HARD).batch(0)
     targets = whole.targets.copy()
     targets[0, :6] = targets[1, :] = targets[4, 3:5] = IGNORE
-    window = Window(whole.inputs, targets, True)
+    window = TrainingBatch(whole.inputs, targets, True)
     one, nats = one_window(architecture, replace(HARD, micro_batches=1), window)
     several, nats_of_pieces = one_window(architecture, replace(HARD, micro_batches=pieces), window)
     assert nats_of_pieces == pytest.approx(nats, rel=1e-6)
@@ -87,7 +87,7 @@ class Bigram(nn.Module):
         self.table = nn.Parameter(torch.linspace(-1, 1, size * size).reshape(size, size))
 
     def advance(self, batch, state, candidates=None):
-        from chainrule.models.base import Loss
+        from chainrule.models.contract import Loss
 
         total = nn.functional.cross_entropy(
             self.table[batch.inputs].flatten(0, 1), batch.targets.flatten(), reduction="sum"
@@ -101,18 +101,18 @@ def test_mini_batch_sgd_is_that_of_the_lecture():
     By hand: the gradient of -log softmax(θ_v)_w with respect to θ_v is softmax(θ_v) minus one at w.
     """
     ids = np.array([2, 0, 1, 0, 2, 1, 1, 0, 2], np.uint16)
-    batches = Windows([Ring([ids])], [1.0], batch_size=2, length=2)
+    batches = StreamBatches([Ring([ids])], [1.0], batch_size=2, length=2)
     recipe = Recipe(optimizer="sgd", learning_rate=0.5, schedule="constant", clip=0.0, batch_size=2, window=2, steps=6)
     losses: list[dict] = []
 
-    class Watcher(Watchers):
+    class Callback(CallbackList):
         def epoch(self, record):
             losses.append(record)
 
     model = Bigram(3)
     theta, expected, nats = model.table.detach().numpy().astype(np.float64), [], []
     for step in range(6):
-        window = batches.window(step)
+        window = batches.batch(step)
         gradient = np.zeros_like(theta)
         for before, after in zip(window.inputs.ravel(), window.targets.ravel(), strict=True):
             softmax = np.exp(theta[before]) / np.exp(theta[before]).sum()
@@ -123,7 +123,7 @@ def test_mini_batch_sgd_is_that_of_the_lecture():
         if step % 2:  # the text has 8 tokens, a step reads 4
             expected.append(np.mean(nats))
             nats = []
-    Trainer(model, recipe, Journey(batches, Budget(steps=6)), Watcher(), None).run()  # type: ignore[arg-type]
+    Trainer(model, recipe, TrainingContext(batches, Budget(steps=6)), Callback(), None).run()  # type: ignore[arg-type]
     np.testing.assert_allclose(model.table.detach().numpy(), theta, rtol=1e-5, atol=1e-6)
     assert [record["loss"] for record in losses] == pytest.approx(expected, rel=1e-5)
     assert [record["epoch"] for record in losses] == [1, 2, 3]
@@ -132,10 +132,10 @@ def test_mini_batch_sgd_is_that_of_the_lecture():
 def test_batches_of_an_epoch_divide_the_examples():
     """Row 22: the batches I_1 ... I_B of an epoch are disjoint and together all examples, in a random order."""
     size = 60
-    batches = Windows([Ring([np.append(np.arange(size), 0)])], [1.0], batch_size=3, length=5)
+    batches = StreamBatches([Ring([np.append(np.arange(size), 0)])], [1.0], batch_size=3, length=5)
     orders = []
     for epoch in range(3):
-        read = np.concatenate([batches.window(epoch * 4 + b).inputs.ravel() for b in range(4)])
+        read = np.concatenate([batches.batch(epoch * 4 + b).inputs.ravel() for b in range(4)])
         assert sorted(read.tolist()) == list(range(size))
         orders.append(tuple(read.tolist()))
     assert len(set(orders)) == 3
@@ -143,7 +143,7 @@ def test_batches_of_an_epoch_divide_the_examples():
 
 def test_targets_are_the_inputs_shifted_by_one():
     """Row 22: the word to predict is the one that comes next, at every position."""
-    window = windows(HARD).window(4)
+    window = windows(HARD).batch(4)
     np.testing.assert_array_equal(window.targets[:, :-1], window.inputs[:, 1:])
 
 
@@ -192,11 +192,11 @@ def test_windows_of_gpt3s_mixture_elapse_its_epochs():
     names = list(TABLE)
     rings = [Ring([np.append(np.full(TABLE[name][0] * 100, i), i)]) for i, name in enumerate(names)]
     weights = [TABLE[name][1] for name in names]
-    batches = Windows(rings, weights, batch_size=20, length=50)
+    batches = StreamBatches(rings, weights, batch_size=20, length=50)
     steps = 30_000 // 1000
     seen = np.zeros(5)
     for step in range(steps):
-        seen += np.bincount(batches.window(step).inputs.ravel(), minlength=5)
+        seen += np.bincount(batches.batch(step).inputs.ravel(), minlength=5)
     sizes = np.array([ring.size for ring in rings])
     np.testing.assert_allclose(batches.epochs(steps), seen / sizes)
     shares = np.array(weights) / sum(weights)

@@ -7,7 +7,7 @@ import pytest
 
 from chainrule.data import conllu
 from chainrule.errors import UserError
-from chainrule.models.base import IGNORE
+from chainrule.models.contract import IGNORE
 from chainrule.tagging.tagset import TagSet
 from tests.tagging.treebank import row
 

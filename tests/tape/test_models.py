@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.models import elman, gru, lstm, mlp, transformer, ugrnn
 from chainrule.models._neural import NeuralModel
-from chainrule.models.base import IGNORE, Batch
+from chainrule.models.contract import IGNORE, Batch
 from chainrule.tape.models import MODELS, Model
 from chainrule.tape.optimizers import SGD, AdamW, clip_by_global_norm
 from chainrule.tape.tape import Tape
@@ -22,7 +22,7 @@ LOUD = replace(FAST, initialisation="normal")  # not silent at the start
 CONFIGS: dict[str, tuple[str, Any]] = {
     "mlp": ("mlp", mlp.SIZES["tiny"]),
     "mlp, past the tanh units nothing": ("mlp", replace(mlp.SIZES["tiny"], is_direct=False)),
-    "bow": ("bow", lookup.find("chainrule.models", "bow", "model").SIZES["tiny"]),
+    "bow": ("bow", registry.find("chainrule.models", "bow", "model").SIZES["tiny"]),
     "elman": ("elman", elman.SIZES["tiny"]),
     "elman, relu, residual": ("elman", elman.Config(8, 3, nonlinearity="relu", residual=True)),
     "elman, logistic, not tied": ("elman", elman.Config(8, 1, 5, nonlinearity="logistic", tied=False)),
@@ -43,7 +43,7 @@ def twins(name: str) -> tuple[NeuralModel, Model]:
     """In 64 bits, each with its own copy of the same weights, none of them zero."""
     architecture, config = CONFIGS[name]
     torch.manual_seed(0)
-    ours = lookup.find("chainrule.models", architecture, "model").Model(config, VOCABULARY, EOS).double()
+    ours = registry.find("chainrule.models", architecture, "model").Model(config, VOCABULARY, EOS).double()
     for parameter in ours.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)
     arrays = {key: parameter.detach().numpy().copy() for key, parameter in ours.named_parameters()}

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from chainrule.models.base import IGNORE
-from chainrule.tasks._batches import PairBatches, window_of
+from chainrule.models.contract import IGNORE
+from chainrule.tasks._batches import PairBatches, training_batch
 
 EOS, END = 99, 98  # of targets, of sources
 
@@ -24,7 +24,7 @@ def make(tokens: int = 64, seed: int = 0) -> PairBatches:
 
 def numbers(batches: PairBatches, epoch: int) -> list[int]:
     steps = range(epoch * batches.per_epoch, (epoch + 1) * batches.per_epoch)
-    return [int(row) for step in steps for row in batches.window(step).inputs[:, 1]]
+    return [int(row) for step in steps for row in batches.batch(step).inputs[:, 1]]
 
 
 def test_an_epoch_has_every_pair_once_in_an_order_of_its_own():
@@ -37,14 +37,14 @@ def test_an_epoch_has_every_pair_once_in_an_order_of_its_own():
 def test_sources_stay_with_their_targets():
     batches = make()
     for step in range(batches.per_epoch):
-        window = batches.window(step)
+        window = batches.batch(step)
         np.testing.assert_array_equal(window.condition["source"][:, 0], window.inputs[:, 1])
 
 
 def test_no_batch_holds_more_than_its_tokens():
     batches = make(tokens=64)
     for step in range(batches.per_epoch):
-        window = batches.window(step)
+        window = batches.batch(step)
         rows = len(window.inputs)
         sizes = window.condition["lengths"] + (window.targets != IGNORE).sum(1)
         assert rows == 1 or rows * sizes.max() <= 128
@@ -53,19 +53,19 @@ def test_no_batch_holds_more_than_its_tokens():
 
 def test_tokens_of_an_epoch_are_those_of_its_targets():
     batches = make()
-    asked = sum(int((batches.window(step).targets != IGNORE).sum()) for step in range(batches.per_epoch))
+    asked = sum(int((batches.batch(step).targets != IGNORE).sum()) for step in range(batches.per_epoch))
     assert asked == batches.tokens_per_epoch == round(batches.tokens_per_step * batches.per_epoch)
 
 
 def test_a_step_reads_the_same_whenever_it_is_asked_for_and_another_seed_something_else():
     first, again, other = make(), make(), make(seed=1)
-    again.window(700)
-    np.testing.assert_array_equal(first.window(5).inputs, again.window(5).inputs)
+    again.batch(700)
+    np.testing.assert_array_equal(first.batch(5).inputs, again.batch(5).inputs)
     assert numbers(first, 0) != numbers(other, 0)
 
 
 def test_a_window_is_padded_by_hand():
-    window = window_of([np.array([1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])], (END, EOS))
+    window = training_batch([np.array([1, 2]), np.array([3])], [np.array([4]), np.array([5, 6])], (END, EOS))
     assert window.inputs.tolist() == [[EOS, 4, EOS], [EOS, 5, 6]]
     assert window.targets.tolist() == [[4, EOS, IGNORE], [5, 6, EOS]]
     assert window.condition["source"].tolist() == [[1, 2, END], [3, END, END]]
@@ -74,7 +74,7 @@ def test_a_window_is_padded_by_hand():
 
 def test_a_pair_larger_than_a_batch_is_a_batch_of_its_own():
     batches = PairBatches([np.arange(50)] * 2, [np.arange(50)] * 2, (EOS, EOS), 16, 0)
-    assert [len(batches.window(step).inputs) for step in range(2)] == [1, 1]
+    assert [len(batches.batch(step).inputs) for step in range(2)] == [1, 1]
     assert batches.per_epoch == 2
 
 

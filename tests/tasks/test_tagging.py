@@ -57,7 +57,7 @@ def test_an_epoch_reads_every_word_with_its_tags_once(task: Task):
     batches = task.batches(RECIPE)
     seen = []
     for step in range(len(batches.buckets)):
-        window = batches.window(step)
+        window = batches.batch(step)
         for tags, length in zip(window.targets, window.condition["lengths"], strict=True):
             assert (tags[length:] == -100).all()
             seen.append(tuple(map(tuple, tags[:length])))
@@ -74,11 +74,11 @@ def test_words_are_dropped_as_often_as_they_are_rare(texts, tmp_path: Path):
     count = sum(each.words.count(word) for each in task.train)
     epochs = 40
     found = sum(
-        int((batches.window(step).inputs == task.vocabulary.ids([word])[0]).sum())
+        int((batches.batch(step).inputs == task.vocabulary.ids([word])[0]).sum())
         for step in range(epochs * len(batches.buckets))
     )
     assert found / (epochs * count) == pytest.approx(count / (20 + count), abs=0.05)
-    assert np.array_equal(batches.window(3).inputs, batches.window(3).inputs)
+    assert np.array_equal(batches.batch(3).inputs, batches.batch(3).inputs)
 
 
 def test_without_a_validation_file_sentences_are_kept_aside(texts, tmp_path: Path):
@@ -113,9 +113,9 @@ def test_the_validation_loss_is_the_models_own(task: Task):
     batches = task.batches(SimpleNamespace(batch_size=1000, window=1000, seed=0))
     batches.dropped[:] = 0
     task.held_out = task.train
-    window = batches.window(0)
+    window = batches.batch(0)
     condition = {name: torch.from_numpy(each) for name, each in window.condition.items()}
-    from chainrule.models.base import Batch
+    from chainrule.models.contract import Batch
 
     loss = model.loss(Batch(torch.from_numpy(window.inputs), torch.from_numpy(window.targets), condition))
     assert task.validation(RECIPE)(model).figures["loss"] == pytest.approx(float(loss.mean.detach()), rel=1e-5)

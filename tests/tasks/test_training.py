@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.data.windows import Window
+from chainrule.data.batches import TrainingBatch
 from chainrule.errors import Stopped
 from chainrule.evaluation.validation import Validation
 from chainrule.models.conditional import Config, Model
 from chainrule.tasks._batches import PairBatches
+from chainrule.training.callbacks import Callback, Record
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.learn import learn
 from chainrule.training.loop import Trainer
 from chainrule.training.neural import resume
 from chainrule.training.recipe import Recipe
 from chainrule.training.train import train
-from chainrule.training.watch import Record, Watcher
 from tests.tasks.toys import request, write_pairs
 from tests.training.trainings import assert_same_events, assert_same_tensors
 
@@ -38,7 +38,7 @@ def trained(recipe: Recipe, steps: int = 6, **config: object) -> Model:
     model = Model(
         Config(width=16, num_heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0, **config), EOS + 1, EOS
     )
-    trainer = Trainer(model, recipe, Journey(batches(), Budget(steps=steps)), Watcher(), None)
+    trainer = Trainer(model, recipe, TrainingContext(batches(), Budget(steps=steps)), Callback(), None)
     return trainer.run()
 
 
@@ -56,11 +56,11 @@ def test_a_batch_of_fewer_rows_than_processes_leaves_no_gradient_behind():
     class OneThenMany:
         batch_size, length, tokens_per_step, tokens_per_epoch = 4, 3, 6.0, 12
 
-        def window(self, step: int) -> Window:
+        def batch(self, step: int) -> TrainingBatch:
             rows = 4 if step % 2 == 0 else 1
             inputs = np.arange(rows * 3).reshape(rows, 3) % EOS
             condition = {"source": inputs, "lengths": np.full(rows, 3)}
-            return Window(inputs, (inputs + 1) % EOS, condition=condition)
+            return TrainingBatch(inputs, (inputs + 1) % EOS, condition=condition)
 
         def epochs(self, steps: int) -> list[float]:
             return [steps / 2]
@@ -70,7 +70,7 @@ def test_a_batch_of_fewer_rows_than_processes_leaves_no_gradient_behind():
         torch.manual_seed(0)
         model = Model(Config(width=16, num_heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), EOS + 1, EOS)
         recipe = Recipe(optimizer="sgd", learning_rate=0.5, clip=0.0, workers=workers)
-        found.append(Trainer(model, recipe, Journey(OneThenMany(), Budget(steps=5)), Watcher(), None).run())
+        found.append(Trainer(model, recipe, TrainingContext(OneThenMany(), Budget(steps=5)), Callback(), None).run())
     for mine, other in zip(found[0].parameters(), found[1].parameters(), strict=True):
         torch.testing.assert_close(mine, other, atol=1e-5, rtol=1e-4)
 
@@ -88,12 +88,12 @@ def test_the_best_weights_are_those_of_the_lowest_rank_whatever_the_loss():
 
     records: list[Record] = []
 
-    class Heard(Watcher):
+    class Heard(Callback):
         def evaluation(self, record: Record) -> None:
             records.append(record)
 
-    journey = Journey(batches(), Budget(steps=6), validation=validate)
-    Trainer(model, Recipe(optimizer="sgd", learning_rate=0.1, evaluations=3, steps=6), journey, Heard(), None).run()
+    context = TrainingContext(batches(), Budget(steps=6), validation=validate)
+    Trainer(model, Recipe(optimizer="sgd", learning_rate=0.1, evaluations=3, steps=6), context, Heard(), None).run()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, seen[1][1][name])
     assert [record["points"] for record in records] == [7.0, 9.0, 8.0]
@@ -105,13 +105,14 @@ def test_a_resumed_task_equals_one_without_interruption(tmp_path, monkeypatch):
     settings = {"steps": 12, "dropout": 0.2, "ema": 0.9, "evaluations": 4, "checkpoint_seconds": 0.0, "validated": 5}
     whole = train(request(pairs, tmp_path / "whole", **settings))
 
-    class StopAtFive(Watcher):
+    class StopAtFive(Callback):
         def step(self, record: Record) -> None:
             if record["step"] == 5:
                 signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(
-        "chainrule.training.neural.learn", lambda folder, job, task, watchers: learn(folder, job, task, (StopAtFive(),))
+        "chainrule.training.neural.learn",
+        lambda folder, job, task, callbacks: learn(folder, job, task, (StopAtFive(),)),
     )
     with pytest.raises(Stopped, match="chainrule train --resume"):
         train(request(pairs, tmp_path / "pieces", **settings))

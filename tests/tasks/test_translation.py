@@ -12,10 +12,10 @@ import torch
 import chainrule
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
-from chainrule.models.base import Batch, cross_entropy
+from chainrule.models.contract import Batch, cross_entropy
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import load_pairs_run
-from chainrule.tasks._batches import window_of
+from chainrule.tasks._batches import training_batch
 from chainrule.text.choice import Tokenization
 from chainrule.training.recipe import Recipe
 from chainrule.training.train import train
@@ -76,7 +76,7 @@ def test_the_figures_of_a_run_can_be_found_again(run):
     total = count = 0
     for source, target in zip(kept.sources, kept.targets, strict=True):
         eos = loaded.task.tokenizer.eos
-        window = window_of([loaded.task.encode_source(source)], [loaded.task.encode_target(target)], (eos, eos))
+        window = training_batch([loaded.task.encode_source(source)], [loaded.task.encode_target(target)], (eos, eos))
         logits, _ = loaded.model.step(window.inputs, loaded.model.start(1, window.condition))
         loss = cross_entropy(logits.detach(), torch.from_numpy(window.targets))
         total, count = total + float(loss.total), count + loss.count
@@ -108,7 +108,7 @@ def test_separate_vocabularies_are_kept_in_the_run(tmp_path):
     assert loaded.task.tokenizer.fingerprint != loaded.task.source_tokenizer.fingerprint
     assert loaded.task.write(loaded.model, ["rot"], Beam(width=2))[0].texts
     loaded.task.source_tokenizer = SimpleNamespace(eos=5000)  # another than the target's
-    learned = loaded.task.batches(Recipe()).window(0)
+    learned = loaded.task.batches(Recipe()).batch(0)
     assert set(learned.condition["source"][:, -1].tolist()) == {5000}
     assert 5000 not in learned.inputs
     assert loaded.task.condition([np.array([1])])["source"].tolist() == [[1, 5000]]
@@ -188,7 +188,7 @@ def test_teacher_forcing_feeds_guesses_in_place_of_words(run):
     """With none of it, all that is read after the first word is what the model would have said."""
     model = load_pairs_run(run).model
     config = model.config
-    window = window_of([np.array([1, 2])], [np.array([3, 4, 5])], (model.eos, model.eos))
+    window = training_batch([np.array([1, 2])], [np.array([3, 4, 5])], (model.eos, model.eos))
     batch = Batch(window.inputs, window.targets, window.condition)
     logits, _ = model.step(window.inputs, model.start(1, window.condition))
     guesses = logits.argmax(-1).numpy()

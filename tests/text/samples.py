@@ -8,7 +8,7 @@ import tokenizers
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from chainrule import lookup
+from chainrule import registry
 from chainrule.data.documents import Documents
 from chainrule.text.base import Tokenizer, Vocabulary
 from chainrule.text.bpe import load_gpt2
@@ -57,7 +57,7 @@ def as_documents(texts: Sequence[str], separator: bytes = b"\n", path: str = "t"
 def train(name: str, texts: Sequence[str], **vocabulary: int) -> Tokenizer:
     """'words' or 'closed words', learned from texts."""
     kind = name.removeprefix("closed ")
-    module = lookup.find("chainrule.text", kind, "tokenizer", without=("base", "pieces"))
+    module = registry.find("chainrule.text", kind, "tokenizer", without=("base", "pieces"))
     return module.train([as_documents(texts)], Vocabulary(**vocabulary, is_closed=name != kind))
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from chainrule.training.watch import Record
+from chainrule.training.callbacks import Record
 
 # The journals of five trainings that went well, shortened: names and tinyshakespeare by Elman network and
 # Transformer, ten minutes of the Penn Treebank, three minutes and an hour of tinyshakespeare.

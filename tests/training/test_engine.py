@@ -8,27 +8,27 @@ import pytest
 import torch
 
 import chainrule
-from chainrule import lookup
+from chainrule import registry
 from chainrule.errors import Stopped, UserError
 from chainrule.tape.models import MODELS
+from chainrule.training.callbacks import CallbackList
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.engine import check_engine
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.neural import resume
 from chainrule.training.recipe import Recipe
-from chainrule.training.watch import Watchers
 from tests.training.trainings import EOS, HARD, VOCABULARY, assert_same_tensors, go_on, train_with_stops, windows
 
 PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=8, optimizer="sgd", learning_rate=0.3, micro_batches=2)
 
 
 def trained(architecture: str, engine: str) -> Trainer:
-    module = lookup.find("chainrule.models", architecture, "model")
+    module = registry.find("chainrule.models", architecture, "model")
     config = module.SIZES["gpt2-tiny" if architecture == "transformer" else "tiny"]
     torch.manual_seed(7)
     recipe = replace(PLAIN, engine=engine)
-    journey = Journey(windows(recipe), Budget(steps=recipe.steps))
-    trainer = Trainer(module.Model(config, VOCABULARY, EOS), recipe, journey, Watchers(), None)
+    context = TrainingContext(windows(recipe), Budget(steps=recipe.steps))
+    trainer = Trainer(module.Model(config, VOCABULARY, EOS), recipe, context, CallbackList(), None)
     trainer.run()
     return trainer
 
@@ -114,6 +114,6 @@ def test_a_training_goes_on_with_the_other_engine_and_back(names, monkeypatch):
     ],
 )
 def test_what_no_engine_can_do_is_refused(engine, architecture, sentence):
-    config = lookup.find("chainrule.models", architecture, "model").SIZES["tiny"]
+    config = registry.find("chainrule.models", architecture, "model").SIZES["tiny"]
     with pytest.raises(UserError, match=sentence):
         check_engine(engine, architecture, config)

@@ -51,8 +51,8 @@ def test_a_damaged_one_is_one_sentence(tmp_path, text):
 
 
 def test_a_checkpoint_of_the_same_job_belongs(job):
-    job.check_belongs(job.essence)
-    job.check_belongs(replace(job, started_at=99.0, notes=[], why=["other"]).essence)
+    job.check_belongs(job.fingerprint)
+    job.check_belongs(replace(job, started_at=99.0, notes=[], why=["other"]).fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_a_checkpoint_of_the_same_job_belongs(job):
 )
 def test_a_checkpoint_of_another_job_is_refused_by_name(job, changes, sentence):
     with pytest.raises(UserError, match=sentence):
-        job.check_belongs(replace(job, **changes).essence)
+        job.check_belongs(replace(job, **changes).fingerprint)
 
 
 def test_a_setting_that_has_changed_is_named_with_both_values(job):
     other = replace(job, recipe=job.recipe | {"batch_size": 99})
     with pytest.raises(UserError, match="batch_size has changed .*: it is 16 in training.json.* made with 99"):
-        job.check_belongs(other.essence)
+        job.check_belongs(other.fingerprint)
     newer = replace(job, recipe=job.recipe | {"invented": 1})
     with pytest.raises(UserError, match="invented has changed"):
-        job.check_belongs(newer.essence)
+        job.check_belongs(newer.fingerprint)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from chainrule.training.callbacks import CallbackList
 from chainrule.training.journal import LAST, Journal, events
-from chainrule.training.watch import Watchers
 
 FACTS = {"architecture": "gpt", "parameters": 1000, "resumed_at_step": 0}
 
@@ -129,10 +129,10 @@ def test_several_watchers_are_told_the_same_and_all_closed_even_if_one_fails(tmp
 
     paths = [tmp_path / name for name in ("a", "b", "c")]
     journals = [Journal(paths[0]), Failing(paths[1]), Journal(paths[2])]
-    with pytest.raises(OSError, match="disk full"), Watchers(*journals) as watchers:
-        watchers.begin(FACTS)
-        tell(watchers, 1, 12)
-        watchers.message("not journalled")
+    with pytest.raises(OSError, match="disk full"), CallbackList(*journals) as callbacks:
+        callbacks.begin(FACTS)
+        tell(callbacks, 1, 12)
+        callbacks.message("not journalled")
     assert {path.read_bytes() for path in paths} == {b"".join(uninterrupted.splitlines(keepends=True)[:-1])}
     assert all(journal._file is None for journal in journals)
 

@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.data.windows import Window
+from chainrule.data.batches import TrainingBatch
 from chainrule.errors import UserError
-from chainrule.models.base import IGNORE, Batch
+from chainrule.models.contract import IGNORE, Batch
+from chainrule.training.callbacks import CallbackList, Record
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import MIX, Trainer
 from chainrule.training.recipe import Recipe
-from chainrule.training.watch import Record, Watchers
 from tests.training.trainings import FAMILIES, HARD, Log, assert_same_tensors, build, go_on, stream, windows
 
 PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=6, optimizer="sgd", learning_rate=0.1, clip=0.0)
 
 
-def trainer_of(model, recipe=PLAIN, watcher=None, **journey) -> Trainer:
-    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps)} | journey
-    return Trainer(model, recipe, Journey(**settings), watcher or Watchers(), None)
+def trainer_of(model, recipe=PLAIN, callback=None, **context) -> Trainer:
+    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps)} | context
+    return Trainer(model, recipe, TrainingContext(**settings), callback or CallbackList(), None)
 
 
 def gradients(model) -> dict[str, torch.Tensor]:
@@ -38,7 +38,7 @@ def gradients(model) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_states_of_micro_batches_join_to_that_of_the_batch(architecture, pieces):
     model = build(architecture, dropout=0.0)
-    window = windows(PLAIN).window(0)
+    window = windows(PLAIN).batch(0)
     whole, cut = (trainer_of(model, replace(PLAIN, micro_batches=count)) for count in (1, pieces))
     for trainer in (whole, cut):
         trainer._gradient(window, None)
@@ -134,7 +134,7 @@ def independent_losses(architecture: str, recipe: Recipe) -> list[tuple[float, i
     model, batches = build(architecture, dropout=0.0), windows(recipe, [stream(1)])
     found, state = [], None
     for step in range(recipe.steps or 0):
-        window = batches.window(step)
+        window = batches.batch(step)
         if model.carries_state and window.is_fresh:
             state = model.start(recipe.batch_size)
         inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
@@ -197,7 +197,7 @@ def test_dropout_depends_on_the_seed_and_the_step_alone():
     assert seen == [5 * MIX, 5 * MIX + 1, 5 * MIX + 2]
 
 
-class Numbers(Watchers):
+class Numbers(CallbackList):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Record] = []
@@ -210,11 +210,13 @@ class Numbers(Watchers):
 @pytest.mark.parametrize("where", ["loss", "gradient"])
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_path, monkeypatch):
-    model, watcher = build("lstm"), Numbers()
+    model, callback = build("lstm"), Numbers()
     recipe = replace(HARD, optimizer=optimizer, checkpoint_seconds=0.0, micro_batches=1)
     checkpoints = Checkpoints(tmp_path)
-    journey = Journey(windows(recipe), Budget(steps=14), describe_batch=lambda window: f"batch {window.inputs[0, :3]}")
-    trainer = Trainer(model, recipe, journey, watcher, checkpoints)
+    context = TrainingContext(
+        windows(recipe), Budget(steps=14), describe_batch=lambda window: f"batch {window.inputs[0, :3]}"
+    )
+    trainer = Trainer(model, recipe, context, callback, checkpoints)
     advance, calls = model.advance, iter(range(100))
 
     def poison(batch: Batch, state, *rest):
@@ -227,7 +229,7 @@ def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_
         return loss, state
 
     monkeypatch.setattr(trainer, "_advance", poison)
-    first = windows(recipe).window(6).inputs[0, :3]
+    first = windows(recipe).batch(6).inputs[0, :3]
     what = f"the loss is {value}" if where == "loss" else "the gradient's norm is "
     with pytest.raises(UserError) as problem:
         trainer.run()
@@ -236,7 +238,7 @@ def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_
     assert "the checkpoint of step 6 is kept" in str(problem.value)
     kept = Checkpoints(tmp_path).load()
     assert kept is not None
-    assert kept.facts["step"] == 6 == len(watcher.steps)
+    assert kept.facts["step"] == 6 == len(callback.steps)
     assert_same_tensors(
         model.state_dict(), {name[6:]: tensor for name, tensor in kept.tensors.items() if name.startswith("model/")}
     )
@@ -244,30 +246,30 @@ def test_nonsense_stops_training_before_the_update(where, value, optimizer, tmp_
 
 
 def test_the_reported_norm_is_that_before_clipping():
-    watcher = Numbers()
+    callback = Numbers()
     recipe = replace(PLAIN, clip=1e-3)
     model = build("mlp", dropout=0.0)
-    trainer_of(model, recipe, watcher).run()
+    trainer_of(model, recipe, callback).run()
     other = build("mlp", dropout=0.0)
     free = trainer_of(other, PLAIN)
-    free._gradient(windows(PLAIN).window(0), None)
+    free._gradient(windows(PLAIN).batch(0), None)
     norm = torch.nn.utils.clip_grad_norm_(other.parameters(), 1e9)
-    assert watcher.steps[0]["gradient_norm"] == pytest.approx(float(norm), rel=1e-5)
-    assert all(step["clipped"] for step in watcher.steps)
+    assert callback.steps[0]["gradient_norm"] == pytest.approx(float(norm), rel=1e-5)
+    assert all(step["clipped"] for step in callback.steps)
 
 
 def test_a_window_in_which_nothing_is_asked_of_a_piece_adds_nothing():
     model = build("mlp", dropout=0.0)
-    window = windows(PLAIN).window(0)
+    window = windows(PLAIN).batch(0)
     targets = window.targets.copy()
     targets[3:] = IGNORE
     nats, count = trainer_of(model, replace(PLAIN, micro_batches=5))._gradient(
-        Window(window.inputs, targets, True), None
+        TrainingBatch(window.inputs, targets, True), None
     )
     assert count == 24
     cut = gradients(model)
     model.zero_grad()
-    alone, _ = trainer_of(model)._gradient(Window(window.inputs[:3], targets[:3], True), None)
+    alone, _ = trainer_of(model)._gradient(TrainingBatch(window.inputs[:3], targets[:3], True), None)
     assert nats == pytest.approx(alone, rel=1e-6)
     for name, gradient in gradients(model).items():
         torch.testing.assert_close(cut[name], gradient, rtol=1e-5, atol=1e-7)

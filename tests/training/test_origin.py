@@ -8,16 +8,16 @@ from torch import nn
 
 from chainrule.errors import Diverged
 from chainrule.training import loop
-from chainrule.training.journey import Budget, Journey
+from chainrule.training.callbacks import CallbackList
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.loop import Trainer
-from chainrule.training.team import CAN_FORK
-from chainrule.training.watch import Watchers
+from chainrule.training.worker_pool import CAN_FORK
 from tests.training.trainings import HARD, build, windows
 
 
 def diverge(model: nn.Module, **changes) -> str:
     recipe = replace(HARD, **changes)
-    trainer = Trainer(model, recipe, Journey(windows(recipe), Budget(steps=recipe.steps)), Watchers(), None)
+    trainer = Trainer(model, recipe, TrainingContext(windows(recipe), Budget(steps=recipe.steps)), CallbackList(), None)
     with pytest.raises(Diverged) as problem:
         trainer.run()
     assert all(not module._forward_hooks for module in model.modules())
@@ -80,4 +80,4 @@ def test_masks_of_distances_are_no_nonsense():
 def test_nothing_is_watched_while_all_is_well(monkeypatch):
     monkeypatch.setattr(loop, "watched", lambda model: pytest.fail("hooks on a healthy path"))
     recipe = replace(HARD, steps=4)
-    Trainer(build("transformer"), recipe, Journey(windows(recipe), Budget(steps=4)), Watchers(), None).run()
+    Trainer(build("transformer"), recipe, TrainingContext(windows(recipe), Budget(steps=4)), CallbackList(), None).run()

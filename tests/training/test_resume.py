@@ -17,8 +17,8 @@ from chainrule.errors import UserError
 from chainrule.layers.softmax import Sampler
 from chainrule.runs import making
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.context import Budget
 from chainrule.training.journal import events
-from chainrule.training.journey import Budget
 from tests.training.processes import steps_journalled, until
 from tests.training.trainings import (
     FAMILIES,
@@ -71,11 +71,11 @@ def test_so_it_is_with_a_sampled_softmax(tmp_path, monkeypatch):
     monkeypatch.setattr("chainrule.training.loop.Sampler", partial(Sampler, head=3, tail=4))
     recipe = replace(HARD, sampled_softmax=0.6)
 
-    def journey():
+    def context():
         return {"counts": np.bincount(stream(1), minlength=VOCABULARY)}
 
-    whole, _ = go_on(tmp_path / "whole", "lstm", recipe, **journey())
-    pieces = train_with_stops(tmp_path / "pieces", "lstm", recipe, (3, 9), journey)
+    whole, _ = go_on(tmp_path / "whole", "lstm", recipe, **context())
+    pieces = train_with_stops(tmp_path / "pieces", "lstm", recipe, (3, 9), context)
     assert_same_training(pieces, whole, (tmp_path / "pieces", tmp_path / "whole"))
     exact, _ = go_on(tmp_path / "exact", "lstm", HARD)
     assert exact.position.best_loss != whole.position.best_loss
@@ -103,11 +103,11 @@ def test_a_training_by_time_resumes_exactly_too(architecture, tmp_path):
     recipe = replace(HARD, steps=None, minutes=1.0, schedule="cosine")
     starts = iter((0.0, 1e5, 777.0, 31.0))
 
-    def journey():
+    def context():
         return {"budget": Budget(seconds=30.0), "clock": Clock(next(starts))}
 
-    whole, _ = go_on(tmp_path / "whole", architecture, recipe, **journey())
-    pieces = train_with_stops(tmp_path / "pieces", architecture, recipe, (3, 8), journey)
+    whole, _ = go_on(tmp_path / "whole", architecture, recipe, **context())
+    pieces = train_with_stops(tmp_path / "pieces", architecture, recipe, (3, 8), context)
     assert whole.position.step == 15
     assert_same_training(pieces, whole, (tmp_path / "pieces", tmp_path / "whole"))
     assert pieces.position.seconds == whole.position.seconds == 30.0

@@ -4,7 +4,7 @@ from math import cos, pi
 import pytest
 
 from chainrule.errors import UserError
-from chainrule.training.journey import Budget
+from chainrule.training.context import Budget
 from chainrule.training.recipe import Recipe
 from chainrule.training.schedule import SHAPES, Schedule
 

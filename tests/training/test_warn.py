@@ -2,9 +2,9 @@
 
 import pytest
 
+from chainrule.training.callbacks import CallbackList
 from chainrule.training.journal import events
 from chainrule.training.warn import Warner
-from chainrule.training.watch import Watchers
 from tests.training.journals import HEALTHY, evaluation, healthy, steps
 from tests.training.trainings import HARD, StopAt, assert_same_tensors, go_on
 
@@ -71,7 +71,7 @@ def test_what_the_loop_tells_it_is_what_it_needs_and_training_stays_the_same(tmp
     plain, _ = go_on(tmp_path / "plain", "mlp", recipe)
     said: list[str] = []
 
-    class Warned(StopAt):  # takes the place of a watcher in `go_on`
+    class Warned(StopAt):  # takes the place of a callback in `go_on`
         def __init__(self, step: int | None):
             self.warner = Warner(said.append, recipe.clip)
 
@@ -92,7 +92,7 @@ def test_what_the_loop_tells_it_is_what_it_needs_and_training_stays_the_same(tmp
 def test_watchers_within_watchers_are_told_the_same():
     """As in training: the warner speaks through the others."""
 
-    class Listener(Watchers):
+    class Listener(CallbackList):
         def __init__(self):
             super().__init__()
             self.heard: list[str] = []
@@ -101,8 +101,8 @@ def test_watchers_within_watchers_are_told_the_same():
             self.heard.append(text)
 
     listener = Listener()
-    others = Watchers(listener)
-    with Watchers(others, Warner(others.message, 1.0)) as watchers:
+    others = CallbackList(listener)
+    with CallbackList(others, Warner(others.message, 1.0)) as callbacks:
         for record in overfitted():
-            (watchers.step if record["event"] == "step" else watchers.evaluation)(record)
+            (callbacks.step if record["event"] == "step" else callbacks.evaluation)(record)
     assert len(listener.heard) == 1

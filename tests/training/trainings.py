@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule import lookup
-from chainrule.data.windows import Ring, Windows
+from chainrule import registry
+from chainrule.data.batches import Ring, StreamBatches
 from chainrule.errors import Stopped
 from chainrule.models._neural import NeuralModel
+from chainrule.training.callbacks import Callback, CallbackList, Record
 from chainrule.training.checkpoint import Checkpoints
+from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import Journal
-from chainrule.training.journey import Budget, Journey
 from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
-from chainrule.training.watch import Record, Watcher, Watchers
 
 VOCABULARY, EOS = 11, 10
 FAMILIES = ("elman", "ugrnn", "gru", "lstm", "mlp", "bow", "attention", "transformer")
@@ -38,20 +38,20 @@ def stream(seed: int, documents: int = 12) -> np.ndarray:
 
 
 def build(architecture: str, dropout: float = 0.1) -> NeuralModel:
-    module = lookup.find("chainrule.models", architecture, "model")
+    module = registry.find("chainrule.models", architecture, "model")
     config = module.SIZES["tiny"]
     named = {field.name: dropout for field in fields(config) if "dropout" in field.name}
     torch.manual_seed(7)
     return module.Model(replace(config, **named), VOCABULARY, EOS)
 
 
-def windows(recipe: Recipe, streams: Collection[np.ndarray] | None = None) -> Windows:
+def windows(recipe: Recipe, streams: Collection[np.ndarray] | None = None) -> StreamBatches:
     """Of two sources, 3 to 1, unless told otherwise."""
     rings = [Ring([each]) for each in streams or (stream(1), stream(2, 7))]
-    return Windows(rings, [3.0, 1.0][: len(rings)], recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+    return StreamBatches(rings, [3.0, 1.0][: len(rings)], recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
 
 
-class StopAt(Watcher):
+class StopAt(Callback):
     """Presses Ctrl-C once a step is done."""
 
     def __init__(self, step: int | None):
@@ -82,16 +82,16 @@ class Log(Journal):
 
 
 def go_on(
-    folder: Path, architecture: str, recipe: Recipe, stop_at: int | None = None, **journey: Any
+    folder: Path, architecture: str, recipe: Recipe, stop_at: int | None = None, **context: Any
 ) -> tuple[Trainer, list[str]]:
     """What `learn` does in a run folder: from the newest checkpoint, if any, to the end or until `stop_at`."""
     folder.mkdir(exist_ok=True)
     model, checkpoints, log = build(architecture), Checkpoints(folder), Log(folder / "metrics.jsonl")
     newest = checkpoints.load()
     log.rewind(int(newest.facts["step"]) if newest else -1)
-    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps), "validation": stream(3)} | journey
-    with Watchers(log, StopAt(stop_at)) as watchers:
-        trainer = Trainer(model, recipe, Journey(**settings), watchers, checkpoints)
+    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps), "validation": stream(3)} | context
+    with CallbackList(log, StopAt(stop_at)) as callbacks:
+        trainer = Trainer(model, recipe, TrainingContext(**settings), callbacks, checkpoints)
         if newest:
             trainer.load(newest)
         trainer.run()
@@ -103,12 +103,12 @@ def train_with_stops(
     architecture: str,
     recipe: Recipe,
     stops: Collection[int],
-    journey: Callable[[], dict[str, Any]] = dict,
+    context: Callable[[], dict[str, Any]] = dict,
 ) -> Trainer:
     for step in stops:
         with pytest.raises(Stopped, match=f"stopped after step {step}$"):
-            go_on(folder, architecture, recipe, step, **journey())
-    return go_on(folder, architecture, recipe, **journey())[0]
+            go_on(folder, architecture, recipe, step, **context())
+    return go_on(folder, architecture, recipe, **context())[0]
 
 
 def without_times(events: Collection[Record]) -> list[Record]:
@@ -131,7 +131,7 @@ def assert_same_events(ours: Collection[Record], theirs: Collection[Record]) -> 
         for look, expected in zip(mine.get("contexts", ()), other.get("contexts", ()), strict=True):
             assert (look["context"], look["token"]) == (expected["context"], expected["token"])
             assert look["probability"] == pytest.approx(expected["probability"], rel=1e-3)
-            assert dict(look["faces"]) == pytest.approx(dict(expected["faces"]), rel=1e-3)
+            assert dict(look["top"]) == pytest.approx(dict(expected["top"]), rel=1e-3)
 
 
 def _without_looks(event: Record) -> Record:

@@ -161,7 +161,7 @@ export function show(container, context) {
   function drawBelow() {
     const journal = looked && journals.get(looked);
     if (!journal) return replace(below);
-    const looks = journal.events.filter(({ event }) => event === "glimpse");
+    const looks = journal.events.filter(({ event }) => event === "probe");
     const samples = journal.events.filter(({ event }) => event === "sample");
     const steps = looks.length ? looks.map(({ step }) => step) : samples.map(({ step }) => step);
     const at = moment === null ? steps.length - 1 : Math.min(moment, steps.length - 1);
@@ -234,8 +234,8 @@ export function show(container, context) {
   };
 }
 
-function worth({ status, glimpses, validation_bits_per_byte: bits }) {
-  return (status === "training" ? 1000 : 0) + (glimpses ? 100 : 0) - (bits ?? 50);
+function worth({ status, probes, validation_bits_per_byte: bits }) {
+  return (status === "training" ? 1000 : 0) + (probes ? 100 : 0) - (bits ?? 50);
 }
 
 /** The start of a training is far above the rest: what is beyond is drawn at the edge. */
@@ -257,8 +257,8 @@ function measured(events, step) {
   return found?.bits_per_byte == null ? "" : ` · ${found.bits_per_byte.toFixed(3)} bits per byte`;
 }
 
-function lookCard({ context, token, probability, faces }, number, looks) {
-  const shown = faces.map(([name, value]) => ({ token: name, probability: value }));
+function lookCard({ context, token, probability, top }, number, looks) {
+  const shown = top.map(([name, value]) => ({ token: name, probability: value }));
   const rest = Math.max(0, 1 - shown.reduce((sum, face) => sum + face.probability, 0));
   const die = { faces: shown, others: { probability: rest }, drawn: { token, probability } };
   const course = looks.map(({ step, contexts }) => [step, contexts[number]?.probability ?? 0]);

@@ -22,7 +22,7 @@ def shown(page: Any) -> Any:
 
 
 def test_the_slider_shows_every_look_of_the_journal(shown: Any, toys: list[Path]):
-    looks = [each for each in events_of(toys[1]) if each["event"] == "glimpse"]
+    looks = [each for each in events_of(toys[1]) if each["event"] == "probe"]
     assert shown.get_attribute(".checkpoints input", "max") == str(len(looks) - 1)
     for look in reversed(looks[-4:]):
         assert f"step {look['step']} " in shown.inner_text(".checkpoints output")
@@ -31,7 +31,7 @@ def test_the_slider_shows_every_look_of_the_journal(shown: Any, toys: list[Path]
                 f".looks .card:nth-child({number + 1}) .face",
                 "all => all.map(each => Number(each.dataset.probability))",
             )
-            assert bars[: len(context["faces"])] == [value for _, value in context["faces"]]
+            assert bars[: len(context["top"])] == [value for _, value in context["top"]]
             assert sum(bars) == pytest.approx(1, abs=1e-6)
             drawn = shown.get_attribute(f".looks .card:nth-child({number + 1}) .drawn", "data-probability")
             assert float(drawn) == context["probability"]
@@ -54,7 +54,7 @@ def test_a_run_without_looks_says_so(page: Any):
         "status": "done",
         "events": 1,
         "learns": True,
-        "glimpses": 0,
+        "probes": 0,
         "validation_bits_per_byte": 1.5,
     }
     page.route("**/trainings", lambda route: route.fulfill(json={"data": [row]}))

@@ -1,0 +1,1 @@
+"""What is done with finished runs: explain, doctor, plan, compare, mix."""

@@ -1,0 +1,61 @@
+"""What the theory says must be better than what, and what was found on this text."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from chainrule.analysis.compare.measure import CommonText, Measured
+from chainrule.analysis.compare.table import Interval, Table, interval
+from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.evaluation.significance import resample
+
+# (worse, better, why)
+EXPECTED = (
+    ("ngram-1", "ngram-2", "one word of context is better than none"),
+    ("ngram-2", "ngram-3", "two words of context are better than one"),
+    ("ngram-3", "ngram-5", "with good smoothing, longer contexts do not hurt"),
+    ("ngram-5-katz", "ngram-5", "modified Kneser-Ney is better than Katz"),
+    ("ngram-5-witten-bell", "ngram-5", "modified Kneser-Ney is better than Witten-Bell"),
+    ("bow", "attention", "attention knows which words and where, a bag only that they were there"),
+    ("bow", "mlp", "an MLP knows the order of the latest words"),
+    ("mlp", "lstm", "an LSTM remembers beyond a fixed window"),
+    ("elman", "ugrnn", "a gate keeps what an Elman network forgets"),
+    ("elman", "gru", "gates keep what an Elman network forgets"),
+    ("elman", "lstm", "gates keep what an Elman network forgets"),
+    ("attention", "transformer", "several layers are better than one"),
+)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    worse: str
+    better: str
+    why: str
+    gain: float  # bits by which it is better, per byte or token; below zero, it is worse
+    interval: Interval | None  # None: too few documents to tell
+
+    @property
+    def is_met(self) -> bool:
+        return self.interval is not None and self.interval[0] > 0
+
+    @property
+    def verdict(self) -> str:
+        if self.interval is None:
+            return "cannot be told"
+        if self.is_met:
+            return "so it is"
+        return "here it is the other way round" if self.interval[1] < 0 else "here they are level"
+
+
+def look_back(measured: list[Measured], text: CommonText, table: Table) -> list[Expectation]:
+    """Every expectation whose two sides are in the table."""
+    present = {each.label: each for each in measured if table.row(each.label) is not None}
+    found = []
+    for worse, better, why in EXPECTED:
+        if worse not in present or better not in present:
+            continue
+        sizes = (text.sizes if table.unit == "byte" else present[worse].tokens).astype(np.float64)
+        gain = (present[worse].nats - present[better].nats)[None] / NATS_PER_BIT
+        found_interval = interval(resample(gain, sizes)[0]) if table.can_tell else None
+        found.append(Expectation(worse, better, why, float(gain.sum() / sizes.sum()), found_interval))
+    return found

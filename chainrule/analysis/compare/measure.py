@@ -1,0 +1,163 @@
+"""One entrant measured: how well it predicts the common text, how large it is, how fast, and what it writes."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chainrule.analysis.compare.entrants import Entrant, file_name
+from chainrule.data.documents import Documents
+from chainrule.data.split import content_hashes
+from chainrule.errors import UserError
+from chainrule.evaluation.score import NATS_PER_BIT, score
+from chainrule.generation import Sampling, sample
+from chainrule.progress import progress
+from chainrule.runs.folder import Run
+from chainrule.storage import load_arrays, save_arrays
+
+MOST_BYTES = 2_000_000  # of the common text: beyond these its documents are thinned out evenly
+GENERATED = 100  # tokens, to see how fast
+MOST_SAMPLES = 20
+SAMPLE = Sampling(temperature=0.8, max_tokens=GENERATED, seed=1)
+
+
+@dataclass(frozen=True)
+class Measured:
+    label: str
+    architecture: str
+    run: str
+    tokenizer: str  # its fingerprint
+    is_lossless: bool
+    is_normalised: bool
+    nats: np.ndarray  # of each document, <eos> included
+    tokens: np.ndarray  # of each document, <eos> included
+    parameters: int
+    model_bytes: int
+    seconds: float | None  # of training, start to end
+    training_speed: float | None  # tokens a second
+    generation_speed: float
+    sample: str
+    seen: int = 0  # documents of the common text that it was trained on
+    # The text that training kept aside: (seconds of training, bits per byte, bits per token) on the way and at the end
+    curve: tuple[tuple[float, float, float], ...] = ()
+
+    @property
+    def perplexity(self) -> float:
+        """Of a token of its own kind."""
+        mean = float(self.nats.sum() / self.tokens.sum())
+        return exp(mean) if mean < 700 else float("inf")
+
+
+class CommonText:
+    """The documents that everybody is measured on, thinned out where they are many."""
+
+    def __init__(self, batches: Iterable[Documents]):
+        kept = [documents for documents in batches if len(documents)]
+        total = sum(int(documents.sizes.sum()) for documents in kept)
+        if not total:
+            raise UserError("there is no text to measure on; raise --validation-fraction, or name one with --test")
+        stride, number = -(-total // MOST_BYTES), 0
+        self.batches: list[Documents] = []
+        for documents in kept:
+            self.batches.append(documents.select(np.arange(-number % stride, len(documents), stride)))
+            number += len(documents)
+        self.batches = [documents for documents in self.batches if len(documents)]
+        self.sizes = np.concatenate([documents.sizes for documents in self.batches])  # bytes of each document
+        self.is_thinned = stride > 1
+        texts = (documents.text(i) for documents in self.batches for i in range(len(documents)))
+        self.words = np.array([len(text.split()) + 1 for text in texts])  # and the end of the document
+        self.hashes = np.concatenate([content_hashes(documents) for documents in self.batches])
+
+    @property
+    def total_bytes(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self.hashes.tobytes()).hexdigest()
+
+    def __iter__(self) -> Iterator[Documents]:
+        return iter(self.batches)
+
+
+def measure(label: str, run: Run, text: CommonText) -> Measured:
+    with progress(f"measuring {label}", text.total_bytes):
+        scores = score(run.model, run.tokenizer, text)
+    last: dict[str, Any] = run.metrics[-1] if run.metrics else {}
+    written, speed = _write(run)
+    seconds = last.get("training_seconds")
+    counted = run.counted_documents()
+    return Measured(
+        label=label,
+        architecture=run.architecture,
+        run=str(run.path),
+        tokenizer=run.tokenizer.fingerprint,
+        is_lossless=run.tokenizer.is_lossless,
+        is_normalised=run.model.is_normalised,
+        nats=scores.nats,
+        tokens=scores.tokens + 1,
+        parameters=run.model.num_parameters,
+        model_bytes=sum(entry["bytes"] for name, entry in run.manifest.items() if name.startswith("model.")),
+        seconds=last.get("seconds"),
+        training_speed=last["tokens"] / max(seconds, 1e-9) if seconds is not None and "tokens" in last else None,
+        generation_speed=speed,
+        sample=written,
+        seen=0 if counted is None else int(np.isin(text.hashes, np.array(counted, np.uint64)).sum()),
+        curve=_curve(run.metrics),
+    )
+
+
+def _write(run: Run) -> tuple[str, float]:
+    """What it writes, and how many tokens a second, once warm; as many texts as make up enough tokens."""
+    first = sample(run.model, run.tokenizer, "", SAMPLE)[0]
+    count, began = 0, time.perf_counter()
+    for seed in range(MOST_SAMPLES):
+        count += len(sample(run.model, run.tokenizer, "", replace(SAMPLE, seed=seed))[0].ids)
+        if count >= GENERATED:
+            break
+    return " ".join(first.text.split()), count / max(time.perf_counter() - began, 1e-9)
+
+
+def _curve(metrics: list[dict[str, Any]]) -> tuple[tuple[float, float, float], ...]:
+    """Of a model that counts, its end alone."""
+    last = metrics[-1].get("validation") if metrics else None
+    if not last or last.get("loss") is None or "seconds" not in metrics[-1]:
+        return ()
+    end, per_byte = metrics[-1]["seconds"], last["tokens"] / max(last["bytes"], 1)
+    learning = [each for each in metrics if each["event"] == "evaluation" and each["loss"] is not None]
+    late = max(end - metrics[-1].get("evaluation_seconds", 0.0) - learning[-1]["seconds"], 0.0) if learning else 0.0
+    points = [(each["seconds"] + late, each["loss"]) for each in learning[:-1]] + [(end, last["loss"])]
+    return tuple((at, loss * per_byte / NATS_PER_BIT, loss / NATS_PER_BIT) for at, loss in points)
+
+
+def save(measured: Measured, entrant: Entrant, text: CommonText, folder: Path) -> None:
+    """Beside the comparison, so that one that was interrupted does not measure again."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{file_name(measured.label)}.safetensors"
+    arrays = {"nats": measured.nats.astype(np.float64), "tokens": measured.tokens.astype(np.int64)}
+    facts = {name: value for name, value in asdict(measured).items() if name not in arrays}
+    fingerprint = {"entrant": entrant.fingerprint, "text": text.fingerprint}
+    save_arrays(path.with_suffix(".tmp"), arrays, {"facts": json.dumps(facts), "fingerprint": json.dumps(fingerprint)})
+    path.with_suffix(".tmp").replace(path)
+
+
+def load(entrant: Entrant, text: CommonText, folder: Path) -> Measured | None:
+    """What was measured of this very entrant on this very text."""
+    path = folder / f"{file_name(entrant.label)}.safetensors"
+    if not path.is_file():
+        return None
+    try:
+        arrays, metadata = load_arrays(path)
+        if json.loads(metadata["fingerprint"]) != {"entrant": entrant.fingerprint, "text": text.fingerprint}:
+            return None
+        facts = json.loads(metadata["facts"])
+        facts["curve"] = tuple(tuple(point) for point in facts["curve"])
+        return Measured(nats=arrays["nats"], tokens=arrays["tokens"], **facts)
+    except (UserError, KeyError, TypeError, ValueError):
+        return None  # of another version: it is measured again

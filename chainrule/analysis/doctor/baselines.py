@@ -1,0 +1,127 @@
+"""Is this loss good for this text? Beside it stand an n-gram of the same tokens and what compressors make of the bytes.
+
+A compressor is a language model, too: its bits per byte are a bound on what is left to learn. Each may first read the
+training text, as far as it can: zlib the last 32 kB, bz2 what fits with the validation text into one of its blocks of
+900 kB, lzma some megabytes; what the validation text adds to that is counted.
+"""
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from math import exp
+
+import numpy as np
+
+from chainrule.analysis.doctor.subject import Subject
+from chainrule.data.shards import TokenShards
+from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.models import ngram
+from chainrule.text.base import Tokenizer
+from chainrule.training.expectation import MOST_TOKENS, count
+from chainrule.training.finding import Finding, Severity
+
+VALIDATION_BYTES = 1 << 20  # compressed at the most
+TRAINING_BYTES = 4 << 20  # read before, by lzma
+ZLIB_WINDOW, BZ2_BLOCK = 1 << 15, 900_000
+LEARN_MORE = "count (chainrule train TEXT --model ngram --order 7), or, unless it overfits, train longer"
+COUNT_MORE = "use a higher --order, or --smoothing modified-kneser-ney"
+LEVEL = 0.01  # two figures this near to each other are the same
+
+
+def by_zlib(validation: bytes, training: bytes) -> int:
+    """Bytes that are left of the validation text."""
+    compressor = zlib.compressobj(9, zdict=training[-ZLIB_WINDOW:]) if training else zlib.compressobj(9)
+    return len(compressor.compress(validation) + compressor.flush())
+
+
+def by_bz2(validation: bytes, training: bytes) -> int:
+    room = max(BZ2_BLOCK - len(validation) - 100, 0)
+    return _added(bz2.compress, validation, training[-room:] if room else b"")
+
+
+def by_lzma(validation: bytes, training: bytes) -> int:
+    return _added(lambda text: lzma.compress(text, lzma.FORMAT_RAW, filters=FILTERS), validation, training)
+
+
+FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 2 * TRAINING_BYTES}]
+COMPRESSORS = {"zlib": by_zlib, "bz2": by_bz2, "lzma": by_lzma}
+
+
+def _added(compress: Callable[[bytes], bytes], validation: bytes, training: bytes) -> int:
+    return len(compress(training + validation)) - (len(compress(training)) if training else 0)
+
+
+def compressed(validation: bytes, training: bytes) -> dict[str, float]:
+    """Bits per byte of the validation text by each compressor."""
+    return {name: 8 * size(validation, training) / len(validation) for name, size in COMPRESSORS.items()}
+
+
+def read_bytes(shards: TokenShards, tokenizer: Tokenizer, most: int, from_end: bool = False) -> bytes:
+    """The text of a split again, documents ended as they were: `most` bytes of its beginning or its end."""
+    parts: list[bytes] = []
+    size = 0
+    for part in _documents(shards, tokenizer, most, -1 if from_end else 1):
+        parts.append(part)
+        size += len(part)
+        if size >= most:
+            break
+    return b"".join(reversed(parts))[-most:] if from_end else b"".join(parts)[:most]
+
+
+def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: int) -> Iterator[bytes]:
+    """One by one from the first or from the last on; of each no more than is wanted."""
+    for shard in range(len(shards))[::direction]:
+        table, tokens = shards.table(shard), shards.tokens(shard)
+        ends = np.append(table["starts"][1:], len(tokens))
+        for i in range(len(ends))[::direction]:
+            ids = tokens[table["starts"][i] : ends[i]]
+            ids = ids[:most] if direction > 0 else ids[-most - 1 :]  # the last is <eos>, which has no bytes
+            text = b"".join(map(tokenizer.token_bytes.__getitem__, ids.tolist()))
+            yield text + b"\n" * int(table["separators"][i])
+
+
+def look_at_baselines(subject: Subject) -> list[Finding]:
+    """The verdict in one sentence."""
+    train, validation, quality = subject.shards("train"), subject.shards("validation"), subject.quality
+    if train is None or validation is None or quality is None:
+        advice = "measure it on other text: chainrule evaluate RUN OTHER.txt"
+        return [Finding("quality", "note", "cannot be told: it was not measured on validation text of its own", advice)]
+    if quality["loss"] is None:
+        why = "some of the validation text is impossible for this model, or its scores do not sum to one"
+        advice = "compare it with a smoothed model (--model ngram --smoothing modified-kneser-ney)"
+        return [Finding("quality", "note", f"cannot be told: {why}", advice)]
+    nats = float(quality["loss"])
+    others = {} if train.part.tokens > MOST_TOKENS else _by_counting(subject, train, validation)
+    if not subject.tokenizer.is_lossless:
+        return _verdict(exp(nats), {name: exp(each) for name, each in others.items()}, "{:.1f}", subject)
+    scale = validation.part.tokens / validation.part.text_bytes / NATS_PER_BIT
+    others = {name: each * scale for name, each in others.items()}
+    text = read_bytes(validation, subject.tokenizer, VALIDATION_BYTES)
+    others |= compressed(text, read_bytes(train, subject.tokenizer, TRAINING_BYTES, from_end=True))
+    return _verdict(nats * scale, others, "{:.3f}", subject)
+
+
+def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) -> dict[str, float]:
+    """Nats per token of an n-gram; nothing where the model is that n-gram itself."""
+    model = count(train, subject.tokenizer)
+    if isinstance(subject.model, ngram.Model) and subject.model.config == model.config:
+        return {}
+    return {f"a {model.config.order}-gram": float(-model.score(validation.tokens(0)).astype(np.float64).mean())}
+
+
+def _verdict(mine: float, others: dict[str, float], form: str, subject: Subject) -> list[Finding]:
+    """Better and worse than which, and by how much; figures that are within LEVEL are level."""
+    ways: dict[str, list[str]] = {"worse than": [], "level with": [], "better than": []}
+    for name, theirs in sorted(others.items(), key=lambda item: item[1]):
+        gap = mine / theirs - 1
+        way = "level with" if abs(gap) < LEVEL else "worse than" if gap > 0 else "better than"
+        by = "" if way == "level with" else f" by {abs(gap):.1%}"
+        ways[way].append(f"{name} ({form.format(theirs)}){by}")
+    figure = f"{form.format(mine)} {'bits per byte' if subject.tokenizer.is_lossless else 'perplexity'}"
+    found = "; ".join([figure, *(f"{way} {', '.join(names)}" for way, names in ways.items() if names)])
+    worse = [name for name, theirs in others.items() if mine / theirs - 1 >= LEVEL]
+    if not worse:
+        return [Finding("quality", "good", found)]
+    severity: Severity = "problem" if any(name in COMPRESSORS for name in worse) else "note"
+    return [Finding("quality", severity, found, COUNT_MORE if subject.recipe is None else LEARN_MORE)]

@@ -1,0 +1,76 @@
+"""The course of a training, from its journal: overfitting, the learning rate, and whether it ended too soon."""
+
+from collections.abc import Sequence
+
+from chainrule.analysis.doctor.subject import Subject
+from chainrule.training.callbacks import Record
+from chainrule.training.finding import Finding
+from chainrule.training.journal import column
+from chainrule.training.symptoms import find_symptoms, mean_loss
+
+STILL_FALLING = 0.02  # the part of its validation loss that a training lost in its last tenth
+WIDE = 0.05  # the part of the validation loss that training loss is below it
+RATE = ("learning rate too high", "loss hardly moves", "exploding gradients", "most gradients are clipped")
+
+
+def look_at_course(subject: Subject) -> list[Finding]:
+    """What the records tell; nothing of a model that counts."""
+    if subject.recipe is None:
+        return []
+    steps, evaluations = subject.records("step"), subject.records("evaluation")
+    found = find_symptoms(steps, evaluations, subject.recipe["clip"])
+    names = {each.name for each in found}
+    if steps and not subject.is_finished:
+        found.append(_unfinished(subject, steps[-1]))
+    if "learning rate too high" not in names:
+        found += _pace(evaluations)
+        found += [] if "overfitting" in names else _fit(steps, evaluations)
+    if steps and not names.intersection(RATE):
+        fall = f"training loss fell from {steps[0]['loss']:.3f} to {steps[-1]['loss']:.3f}"
+        found.append(Finding("learning rate", "good", f"{fall} without spikes or exploding gradients"))
+    return found
+
+
+def _unfinished(subject: Subject, last: Record) -> Finding:
+    found = f"it stopped at step {last['step']:,}, {last['progress']:.0%} of its budget"
+    return Finding("unfinished", "note", found, f"go on with: chainrule train --resume {subject.path}")
+
+
+def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding]:
+    """That validation loss fell as training loss did."""
+    measured = [each for each in evaluations if each["loss"] is not None]
+    if not measured:
+        advice = "keep some text aside (--validation-fraction 0.1, or --validation OTHER.txt)"
+        return [Finding("overfitting", "note", "cannot be told: no text was kept aside for validation", advice)]
+    losses = column(measured, "loss")
+    best, step = losses.min(), measured[int(losses.argmin())]["step"]
+    since = measured[-2]["step"] if len(measured) > 1 else 0
+    where = f"at step {step:,}, the last evaluation" if best == losses[-1] else f"at step {step:,}"
+    training = mean_loss(steps, since, measured[-1]["step"])
+    now = f"loss is now {losses[-1]:.3f} in validation and {training:.3f} in training"
+    if training < (1 - WIDE) * losses[-1]:
+        advice = (
+            "more weight_decay (0.03) or dropout, or more text: what it learns of its text is not all true of others"
+        )
+        return [Finding("wide gap", "note", f"validation loss was best {where}, {best:.3f}, but {now}", advice)]
+    return [Finding("overfitting", "good", f"none: validation loss was best {where}, {best:.3f}; {now}")]
+
+
+def _pace(evaluations: Sequence[Record]) -> list[Finding]:
+    """Whether validation loss was still falling steeply when the budget was used up."""
+    measured = [each for each in evaluations if each["loss"] is not None]
+    if len(measured) < 3:
+        return []
+    before, last = measured[-2], measured[-1]
+    share = (last["step"] - before["step"]) / last["step"]
+    fall = (1 - last["loss"] / before["loss"]) * 0.1 / share
+    if fall < STILL_FALLING:
+        return []
+    return [
+        Finding(
+            "still falling",
+            "note",
+            f"validation loss fell from {before['loss']:.3f} to {last['loss']:.3f} in the last {share:.0%} of training",
+            "train longer, or, if there is no time, with a higher learning_rate",
+        )
+    ]

@@ -1,0 +1,113 @@
+"""The text behind a run: documents that repeat, validation text that training has seen, one token that dominates."""
+
+import numpy as np
+
+from chainrule.analysis.doctor.passages import find_overlap
+from chainrule.analysis.doctor.subject import Subject
+from chainrule.data.shards import TokenShards
+from chainrule.progress import visible
+from chainrule.training.finding import Finding, Severity
+
+REPEATED = (0.1, 0.5)  # of the training text: a note from the first on, a problem from the second
+SEEN = (0.01, 0.05)  # of the validation text, in documents that training has too
+SHARED = (0.02, 0.1)  # of the validation text, in passages that training has too
+PASSAGE_BYTES = 100  # the shortest passage that is not mere chance: some seventeen words
+DOMINANT = (0.3, 0.6)  # of all tokens, the most frequent one
+MOST_TOKENS = 20_000_000  # of the training text that passages are sought in
+QUOTED = 60  # characters
+
+
+def look_at_data(subject: Subject) -> list[Finding]:
+    train, validation = subject.shards("train"), subject.shards("validation")
+    if train is None:
+        advice = "look at a run that was trained here, not merged or imported"
+        return [Finding("text", "note", "cannot be looked at: it is not kept with the run", advice)]
+    found = [*find_repeats(train), *find_dominant(train, subject)]
+    if validation is not None:
+        found += [*find_seen(train, validation), *find_shared(train, validation, subject)]
+    if not found:
+        seen = "" if validation is None else ", nor validation text that training has"
+        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on; hardly any copies{seen}")]
+    return found
+
+
+def find_repeats(train: TokenShards) -> list[Finding]:
+    """Documents that occur more than once: what the second and later ones take of the text."""
+    hashes, sizes = _documents(train)
+    _, first = np.unique(hashes, return_index=True)
+    repeated, share = len(hashes) - len(first), 1 - sizes[first].sum() / sizes.sum()
+    severity = _severity(share, REPEATED)
+    if severity is None:
+        return []
+    found = f"{repeated:,} of {len(hashes):,} training documents are copies of others, {share:.0%} of the text"
+    return [Finding("repeated documents", severity, found, "remove the copies, unless their number means something")]
+
+
+def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
+    """Validation documents that are training documents too, so that knowing them by heart passes for quality."""
+    hashes, sizes = _documents(validation)
+    is_seen = np.isin(hashes, _documents(train)[0])
+    share = float(sizes[is_seen].sum() / sizes.sum())
+    severity = _severity(share, SEEN)
+    if severity is None:
+        return []
+    found = f"{is_seen.sum():,} of {len(hashes):,} validation documents ({share:.1%} of the text) are in training too"
+    advice = "take them out of the training text, or let Chainrule split it (without --validation and --split tail)"
+    return [Finding("validation text was seen", severity, found, advice)]
+
+
+def find_shared(train: TokenShards, validation: TokenShards, subject: Subject) -> list[Finding]:
+    """Passages of validation text, whole documents apart or within, that stand in training text word for word."""
+    length = max(round(PASSAGE_BYTES * validation.part.tokens / max(validation.part.text_bytes, 1)), 2)
+    stream = validation.tokens(0)
+    overlap = find_overlap(stream, _beginning(train, MOST_TOKENS), length)
+    severity = _severity(overlap.share, SHARED)
+    if severity is None:
+        return []
+    text = subject.tokenizer.decode(stream[overlap.start : overlap.start + overlap.length])
+    quoted = visible(" ".join(text.split()))[:QUOTED].strip("\ufffd")
+    place = validation.place(0, overlap.start, subject.tokenizer)
+    found = (
+        f"{overlap.share:.1%} of the validation text is in passages of {length} tokens or more that training has word "
+        f"for word; the longest stretch of them, {overlap.length:,} tokens, begins '{quoted}' in "
+        f"{place.path}:{place.line}"
+    )
+    advice = "keep texts that quote each other, or versions of one text, on the same side of the split"
+    return [Finding("passages were seen", severity, found, advice)]
+
+
+def find_dominant(train: TokenShards, subject: Subject) -> list[Finding]:
+    """One token that is much of the text: a model can do well by saying nothing else."""
+    counts = np.zeros(subject.tokenizer.vocabulary_size, np.int64)
+    for shard in range(len(train)):
+        counts += np.bincount(train.tokens(shard), minlength=len(counts))
+    most, share = int(counts.argmax()), float(counts.max() / counts.sum())
+    severity = _severity(share, DOMINANT)
+    if severity is None:
+        return []
+    name = visible(subject.tokenizer.token_text(most)).replace("\n", "\\n")
+    found = f"'{name}' is {share:.0%} of all training tokens"
+    advice = "look for padding, empty records or markup in the text, or use a larger vocabulary (--vocabulary-size)"
+    return [Finding("one token dominates", severity, found, advice)]
+
+
+def _documents(shards: TokenShards) -> tuple[np.ndarray, np.ndarray]:
+    """The hash of every document, and its tokens."""
+    tables = [shards.table(shard) for shard in range(len(shards))]
+    ends = [np.append(table["starts"][1:], len(shards.tokens(shard))) for shard, table in enumerate(tables)]
+    sizes = [end - table["starts"] for end, table in zip(ends, tables, strict=True)]
+    return np.concatenate([table["hashes"] for table in tables]), np.concatenate(sizes)
+
+
+def _beginning(shards: TokenShards, most: int) -> np.ndarray:
+    """Up to so many tokens, of one shard after the other."""
+    streams: list[np.ndarray] = []
+    for shard in range(len(shards)):
+        streams.append(shards.tokens(shard)[: most - sum(map(len, streams))])
+    return np.concatenate(streams)
+
+
+def _severity(share: float, limits: tuple[float, float]) -> Severity | None:
+    if share < limits[0]:
+        return None
+    return "problem" if share >= limits[1] else "note"

@@ -1,0 +1,22 @@
+"""`chainrule doctor`: every look at a run that applies to it, the gravest findings first."""
+
+from pathlib import Path
+
+from chainrule.analysis.doctor.baselines import look_at_baselines
+from chainrule.analysis.doctor.course import look_at_course
+from chainrule.analysis.doctor.data import look_at_data
+from chainrule.analysis.doctor.subject import load_subject
+from chainrule.training.finding import SEVERITIES, Finding
+
+
+def examine(name: str | Path) -> list[Finding]:
+    """What was found; a finished run of a model that learns also gets a picture of its gradients, report/depth.svg."""
+    subject = load_subject(name)
+    found = look_at_course(subject)
+    if subject.recipe is not None:
+        from chainrule.analysis.doctor.depth import look_at_gradients
+        from chainrule.analysis.doctor.units import look_at_units
+
+        found += [*look_at_units(subject), *look_at_gradients(subject)]
+    found += [*look_at_data(subject), *look_at_baselines(subject)]
+    return sorted(found, key=lambda finding: SEVERITIES.index(finding.severity))

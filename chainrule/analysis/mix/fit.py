@@ -1,0 +1,54 @@
+"""The weights of a mix, its buckets, and the decay of its cache, all chosen on one text."""
+
+import numpy as np
+
+from chainrule.analysis.mix.em import fit_buckets, fit_weights
+from chainrule.analysis.mix.text import Text
+from chainrule.models import cache
+from chainrule.models.mix import Model
+
+DECAYS = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995)
+ENTROPY_BUCKETS = 10
+IMPOSSIBLE = -1000.0  # nats, in place of infinitely many
+
+
+def fit(model: Model, text: Text) -> Model:
+    """The same mix with the weights under which the text is most likely, bucket by bucket."""
+    signal = text.signal
+    edges = _edges(model, signal)
+    buckets = Model(model.config, model.parts, model.names, edges=edges).buckets(signal)
+    weights = fit_buckets(text.log_p, buckets, len(edges) + 1)
+    return Model(model.config, model.parts, model.names, weights, edges)
+
+
+def _edges(model: Model, signal: np.ndarray) -> np.ndarray:
+    """Between any two lengths of context; of entropies, those that cut the text into equal shares."""
+    if model.config.by == "order":
+        assert model.guide is not None
+        return np.arange(model.parts[model.guide].config.order - 1) + 0.5  # type: ignore[attr-defined]
+    if model.config.by == "entropy":
+        shares = np.arange(1, ENTROPY_BUCKETS) / ENTROPY_BUCKETS
+        return np.quantile(signal, shares).astype(np.float64)
+    return np.zeros(0)
+
+
+def add_cache(model: Model, text: Text) -> tuple[Model, Text]:
+    """The mix and the text with a cache beside the other parts, of the decay that serves the text best.
+
+    Its background is how often the text has each word, so that a text that only begins is not taken for noise.
+    """
+    counts = np.bincount(np.concatenate([batch.stream[1:] for batch in text.batches]), minlength=model.vocabulary_size)
+    caches = [
+        cache.Model(cache.Config(decay), model.vocabulary_size, model.eos, counts / counts.sum()) for decay in DECAYS
+    ]
+    found = []
+    for part in caches:
+        log_p = text.with_part(part).log_p
+        found.append(_likelihood(log_p, fit_weights(log_p)))
+    best = caches[int(np.argmax(found))]
+    return Model(model.config, (*model.parts, best), (*model.names, "cache")), text.with_part(best)
+
+
+def _likelihood(log_p: np.ndarray, weights: np.ndarray) -> float:
+    mixed = np.logaddexp.reduce(log_p + np.log(weights)[:, None])
+    return float(np.maximum(mixed, IMPOSSIBLE).sum())

@@ -1,0 +1,106 @@
+"""`chainrule mix`: runs in, a run that mixes them out."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chainrule.analysis.mix.fit import add_cache, fit
+from chainrule.analysis.mix.gain import measure_gain
+from chainrule.analysis.mix.text import read_text
+from chainrule.analysis.mix.tokens import check_same_tokens
+from chainrule.data.corpus import Corpus, Reading
+from chainrule.errors import UserError
+from chainrule.models.contract import learns
+from chainrule.models.mix import Config, Model
+from chainrule.runs.folder import KeptAside, Run
+from chainrule.runs.making import check_free, free_name, new_run
+from chainrule.runs.write import write_run
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything `chainrule mix` was asked for."""
+
+    runs: tuple[Run, ...]
+    config: Config = field(default_factory=Config)
+    cache: bool = False
+    on: tuple[str, ...] = ()  # the text to fit on; none: what the runs kept aside
+    test: tuple[str, ...] = ()
+    path: Path | None = None
+    overwrite: bool = False
+    started_at: float = field(default_factory=time.time)
+
+
+def mix(request: Request) -> Run:
+    """The run, whole on disk; its last metrics say what the mix gains, on the text it was fitted on and on the test."""
+    path = request.path or free_name("mix")
+    check_free(path, request.overwrite)
+    _check(request)
+    first = request.runs[0]
+    fitted_on, tested_on = _text_to_fit_on(request), _corpus(first, request.test) if request.test else None
+    with new_run(path, request.overwrite) as folder:  # from here on nobody else makes it
+        model = Model(request.config, [run.model for run in request.runs], [str(run.path) for run in request.runs])
+        text = read_text(model, first.tokenizer, fitted_on.batches())
+        if request.cache:
+            model, text = add_cache(model, text)
+        model = fit(model, text)
+        validation = measure_gain(model, text)
+        test = measure_gain(model, read_text(model, first.tokenizer, tested_on.batches())) if tested_on else None
+        metrics = {"seconds": round(time.time() - request.started_at, 3), "validation": validation, "test": test}
+        data, notes = _describe_data(request), _notes(fitted_on, tested_on)
+        write_run(folder, path.name, "mix", model, first.tokenizer, data, notes, metrics, request.started_at)
+    return Run(path)
+
+
+def _check(request: Request) -> None:
+    if len(request.runs) + request.cache < 2:
+        raise UserError(f"a mix has at least two parts, got {len(request.runs)} run; name another, or add --cache")
+    check_same_tokens(request.runs)
+    for run in request.runs:
+        if not run.model.is_normalised:
+            raise UserError(
+                f"'{run.path}' gives scores that do not sum to one, so it cannot be mixed; smooth it otherwise"
+            )
+    if request.config.dynamic and not any(learns(run.model) for run in request.runs):
+        raise UserError("none of these runs learns by gradient, so there is nothing for --dynamic to do; leave it out")
+
+
+def _text_to_fit_on(request: Request) -> Any:
+    """The text named for it, or the one that all runs kept aside and none has read in training."""
+    if request.on:
+        return _corpus(request.runs[0], request.on)
+    kept = [run.config["data"].get("text", {}).get("validation", {}) for run in request.runs]
+    for run, part in zip(request.runs, kept, strict=True):
+        if not part.get("documents"):
+            raise UserError(
+                f"'{run.path}' has no text kept aside to fit the weights on; name one that is new: --on TEXT"
+            )
+        if part["hash"] != kept[0]["hash"]:
+            raise UserError(
+                f"'{request.runs[0].path}' and '{run.path}' kept different texts aside, and one may have learned what "
+                "the other kept; name a text that is new to all of them: --on TEXT"
+            )
+    return KeptAside(request.runs[0])
+
+
+def _corpus(run: Run, inputs: Sequence[str]) -> Corpus:
+    """A text read as the run's own was."""
+    data, usual = run.config["data"], Reading()
+    unit, name, encoding = (data.get(each, getattr(usual, each)) for each in ("unit", "field", "encoding"))
+    return Corpus(inputs, Reading(unit, name, encoding))
+
+
+def _describe_data(request: Request) -> dict[str, Any]:
+    return {
+        "inputs": list(dict.fromkeys(each for run in request.runs for each in run.config["data"]["inputs"])),
+        "unit": request.runs[0].config["data"]["unit"],
+        "mixed": [str(run.path) for run in request.runs] + ["cache"] * request.cache,
+        "fitted_on": list(request.on) or ["validation"],
+    }
+
+
+def _notes(fitted_on: Any, tested_on: Corpus | None) -> list[str]:
+    flattery = "the weights were fitted on the validation text, so its figures flatter the mix a little"
+    return [*fitted_on.notes, *(tested_on.notes if tested_on else []), flattery]
