@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.roles import Role, declare
+
 MIX = 0x9E3779B1  # an odd constant near 2^32 / golden ratio: multiplying by it spreads neighbours apart
 NONE = -1  # in place of a token before the first
 
@@ -36,7 +38,7 @@ class HashedNgrams(nn.Module):
     def __init__(self, largest: int, rows: int, width: int, dropout: float = 0.0):
         super().__init__()
         self.largest, self.rows, self.dropout = largest, rows, dropout
-        self.weight = nn.Parameter(torch.zeros((largest - 1) * rows, width))
+        self.weight = declare(Role.SPARSE_TABLE, nn.Parameter(torch.zeros((largest - 1) * rows, width)))
 
     def start(self, batch_size: int) -> Tensor:
         return torch.full((batch_size, self.largest - 1), NONE, device=self.weight.device)

@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from chainrule.layers.roles import Role, declare
+
 KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi", "relative")
 AT_INPUT = ("sinusoidal", "learned")  # joined to the embedding, once
 BY_DISTANCE = ("alibi", "relative")  # added to the attention scores of every layer
@@ -56,7 +58,8 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, context_length: int, width: int):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(context_length, width).normal_(std=0.02))
+        table = nn.Parameter(torch.empty(context_length, width).normal_(std=0.02))
+        self.weight = declare(Role.POSITIONS, table)
 
     def forward(self, first: First, count: int) -> Tensor:
         return self.weight[first : first + count] if isinstance(first, int) else self.weight[places(first, count)]
@@ -163,7 +166,7 @@ class DistanceBias(nn.Module):
         super().__init__()
         self.kind, self.num_heads = kind, num_heads
         if kind == "relative":
-            self.weight = nn.Parameter(torch.zeros(NUM_BUCKETS, num_heads))
+            self.weight = declare(Role.POSITIONS, nn.Parameter(torch.zeros(NUM_BUCKETS, num_heads)))
 
     def forward(self, first: First, count: int, device: torch.device) -> Tensor:
         distance = distances(first, count, device).unsqueeze(-3)  # (1, count, keys)

@@ -15,6 +15,7 @@ from chainrule.errors import UserError
 from chainrule.layers.cells import Cell
 from chainrule.layers.linear import linear
 from chainrule.layers.recurrent import Recurrent, State
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 
 
@@ -66,7 +67,7 @@ class RecurrentModel(NeuralModel):
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         embedding_width = config.embedding_width or config.width
-        self.embedding = nn.Embedding(vocabulary_size, embedding_width)
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, embedding_width))
         self.recurrent = Recurrent(
             self.make_cell,
             embedding_width,
@@ -77,8 +78,10 @@ class RecurrentModel(NeuralModel):
             dropout=config.dropout,
             recurrent_dropout=config.recurrent_dropout,
         )
-        self.unembedding = None if config.tied else nn.Parameter(torch.empty(vocabulary_size, config.width))
-        self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
+        self.unembedding: nn.Parameter | None = None
+        if not config.tied:
+            self.unembedding = declare(Role.OUTPUT, nn.Parameter(torch.empty(vocabulary_size, config.width)))
+        self.output_bias = declare(Role.OUTPUT_BIAS, nn.Parameter(torch.zeros(vocabulary_size)))
         nn.init.normal_(self.embedding.weight, std=_deviation(embedding_width, config.input_scale))
         if self.unembedding is not None:
             nn.init.normal_(self.unembedding, std=config.width**-0.5)

@@ -18,6 +18,7 @@ from chainrule.errors import UserError
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.linear import Linear
 from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import State
 
@@ -74,7 +75,7 @@ class Model(NeuralModel):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
         width, hidden_width = config.width, config.hidden_width
-        self.embedding = nn.Embedding(vocabulary_size, width)  # φ
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, width))  # φ
         if config.positions == "learned":
             self.positions = LearnedPositions(config.context_length, width)
         if config.weights == "softmax":
@@ -82,9 +83,9 @@ class Model(NeuralModel):
         self.hidden = Linear(width, hidden_width)  # W' and b'
         if config.is_block:
             self.back = Linear(hidden_width, width)  # W'' and b''
-            self.unembedding = Linear(width, vocabulary_size, bias=False)  # Wᵛ
+            self.unembedding = declare(Role.OUTPUT, Linear(width, vocabulary_size, bias=False))  # Wᵛ
         else:
-            self.unembedding = Linear(hidden_width, vocabulary_size)  # W'' and b''
+            self.unembedding = declare(Role.OUTPUT, Linear(hidden_width, vocabulary_size))  # W'' and b''
         if config.has_layer_norm:
             self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(config.dropout)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_fractions, require_sizes
 from chainrule.layers.linear import Linear
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import State
 
@@ -43,9 +44,9 @@ class Model(NeuralModel):
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
-        self.embedding = nn.Embedding(vocabulary_size, config.width)  # φ
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))  # φ
         self.hidden = Linear(config.width, config.hidden_width)  # W' and b'
-        self.unembedding = Linear(config.hidden_width, vocabulary_size)  # W'' and b''
+        self.unembedding = declare(Role.OUTPUT, Linear(config.hidden_width, vocabulary_size))  # W'' and b''
         self.dropout = nn.Dropout(config.dropout)
 
     def start(self, batch_size: int, condition: Any = None) -> State:

@@ -21,6 +21,7 @@ from chainrule.layers.decoders import RecurrentDecoder, TransformerDecoder
 from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerEncoder
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.norm import KINDS as NORMS
+from chainrule.layers.roles import Role, declare
 from chainrule.layers.softmax import Candidates, linear_cross_entropy
 from chainrule.models._neural import LARGE_VOCABULARY, NeuralModel
 from chainrule.models.contract import IGNORE, Batch, Loss, State, check_ids
@@ -113,15 +114,16 @@ class Model(NeuralModel):
         super().__init__(config, vocabulary_size, eos)
         if config.begin is not None:
             require_whole("begin", config.begin, 0, vocabulary_size - 1)
-        self.embedding = nn.Embedding(vocabulary_size, config.width)
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))
         if config.source_vocabulary_size is not None:
-            self.source_embedding = nn.Embedding(config.source_vocabulary_size, config.width)
+            table = nn.Embedding(config.source_vocabulary_size, config.width)
+            self.source_embedding = declare(Role.TOKEN_TABLE, table)
         self.dropout = nn.Dropout(config.dropout)
         self.encoder = self._make_encoder(config)
         self.decoder = self._make_decoder(config)
         if not config.tied:
-            self.unembedding = nn.Linear(config.width, vocabulary_size, bias=False)
-        self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
+            self.unembedding = declare(Role.OUTPUT, nn.Linear(config.width, vocabulary_size, bias=False))
+        self.output_bias = declare(Role.OUTPUT_BIAS, nn.Parameter(torch.zeros(vocabulary_size)))
         self._initialise()
 
     def _make_encoder(self, config: Config) -> RecurrentEncoder | TransformerEncoder:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.linear import Linear
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import State
 
@@ -51,11 +52,12 @@ class Model(NeuralModel):
         self.memory = config.order - 1
         self.none = vocabulary_size  # the lecture's *, with a vector of its own
         joined = (config.order - 1) * config.width
-        self.embedding = nn.Embedding(vocabulary_size + 1, config.width)  # φ
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size + 1, config.width))  # φ
         self.hidden = Linear(joined, config.hidden_width)  # H and d
         self.dropout = nn.Dropout(config.dropout)
         # U and W side by side, with b: one matrix product instead of two that fill a (batch, time, vocabulary) each
-        self.unembedding = Linear(config.hidden_width + (joined if config.is_direct else 0), vocabulary_size)
+        read = config.hidden_width + (joined if config.is_direct else 0)
+        self.unembedding = declare(Role.OUTPUT, Linear(read, vocabulary_size))
         nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def start(self, batch_size: int, condition: Any = None) -> State:

@@ -23,6 +23,7 @@ from chainrule.layers.block_config import Shape
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import TransformerEncoder
 from chainrule.layers.recurrent import Recurrent
+from chainrule.layers.roles import Role, declare
 from chainrule.layers.softmax import Candidates
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import IGNORE, Batch, Loss, State
@@ -144,7 +145,7 @@ class Member(nn.Module):
 
     def __init__(self, config: Config, vocabulary_size: int):
         super().__init__()
-        self.embedding = Vectors(config, vocabulary_size)
+        self.embedding = declare(Role.TOKEN_TABLE, Vectors(config, vocabulary_size))
         self.encoder = make_encoder(config)
         read = config.width * (1 if config.encoder == TRANSFORMER else config.directions)
         self.heads = nn.ModuleList(nn.Linear(read, size) for size in config.columns)

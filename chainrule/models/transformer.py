@@ -23,6 +23,7 @@ from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.norm import KINDS, make_norm
+from chainrule.layers.roles import Role, declare
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
@@ -165,7 +166,7 @@ class Model(NeuralModel):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
         token_width = config.width - config.width_of_positions if config.is_concatenated else config.width
-        self.embedding = nn.Embedding(vocabulary_size, token_width)
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, token_width))
         if config.ngram_order:
             self.ngrams = HashedNgrams(config.ngram_order, config.ngram_rows, token_width, config.ngram_dropout)
         if config.positions == "learned":
@@ -176,9 +177,9 @@ class Model(NeuralModel):
         self.blocks = nn.ModuleList(self._block(config) for _ in range(config.num_layers))
         self.norm = self._norm() if config.norm_placement == "pre" else nn.Identity()
         if not config.tied:
-            self.unembedding = Linear(config.width, vocabulary_size, bias=False)
+            self.unembedding = declare(Role.OUTPUT, Linear(config.width, vocabulary_size, bias=False))
         if config.output_bias:
-            self.output_bias = nn.Parameter(torch.zeros(vocabulary_size))
+            self.output_bias = declare(Role.OUTPUT_BIAS, nn.Parameter(torch.zeros(vocabulary_size)))
         self._steps: BlockSteps | None = None
         self._initialise()
 

@@ -9,19 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from chainrule.layers.roles import Role, role_of
 from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
 from chainrule.training.recipe import Recipe
 
-NOT_HIDDEN = (
-    "embedding",
-    "source_embedding",
-    "unembedding",
-    "positions",
-    "distance_bias",
-)  # not inner layers: AdamW is theirs
-SPARSE = "ngrams"
 MUON_RATE = 0.02
 
 Named = list[tuple[str, nn.Parameter]]
@@ -68,8 +61,8 @@ class Optimizer:
 
 def _build(model: NeuralModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
     named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
-    tables = [each for name, each in named if SPARSE in name.split(".")]
-    dense = [(name, each) for name, each in named if SPARSE not in name.split(".")]
+    tables = [each for _, each in named if role_of(each) == Role.SPARSE_TABLE]
+    dense = [(name, each) for name, each in named if role_of(each) != Role.SPARSE_TABLE]
     sparse: list[torch.optim.Optimizer] = [SparseAdagrad(tables, recipe.table_learning_rate)] if tables else []
     return sparse + _build_dense(model, dense, recipe)
 
@@ -83,19 +76,15 @@ def _build_dense(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch
         return [_adamw(named, recipe)]
     by_parts: dict[int, list[nn.Parameter]] = {}
     for name, each in named:
-        if _is_hidden_matrix(name, each):
+        if role_of(each) == Role.HIDDEN_MATRIX:
             by_parts.setdefault(model.matrix_parts(name), []).append(each)
-    others = [(name, each) for name, each in named if not _is_hidden_matrix(name, each)]
+    others = [(name, each) for name, each in named if role_of(each) != Role.HIDDEN_MATRIX]
     rest = [_adamw(others, recipe)] if others else []
     if not by_parts:
         return rest
     rate = recipe.matrix_learning_rate or MUON_RATE
     groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in by_parts.items()]
     return [Muon(groups, rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds), *rest]
-
-
-def _is_hidden_matrix(name: str, parameter: nn.Parameter) -> bool:
-    return parameter.ndim == 2 and not any(part in NOT_HIDDEN for part in name.split("."))
 
 
 def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
@@ -106,8 +95,8 @@ def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
 def _groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
     """Hidden matrices may have a rate of their own; gains, biases and other vectors have no weight decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, each in named:
-        own = recipe.matrix_learning_rate if _is_hidden_matrix(name, each) else None
+    for _, each in named:
+        own = recipe.matrix_learning_rate if role_of(each) == Role.HIDDEN_MATRIX else None
         decay = recipe.weight_decay if each.ndim >= 2 else 0.0
         groups.setdefault((own or recipe.learning_rate, decay), []).append(each)
     return [{"params": each, "lr": rate, "weight_decay": decay} for (rate, decay), each in groups.items()]
