@@ -25,8 +25,8 @@ from chainrule.models import lstm, transformer
 from chainrule.models._neural import NeuralModel
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
-from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import Trainer
 
 TEXT_TOKENS = 1_000_000
 HEADER = ["", "tokens/s", "ratio", "MFLOP/token", "GFLOP/s", "of the machine's"]

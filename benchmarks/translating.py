@@ -21,8 +21,8 @@ from chainrule.models.contract import IGNORE
 from chainrule.tasks._batches import PairBatches, condition_of
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
-from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import Trainer
 
 VOCABULARY, EOS = 8000, 0
 WIDTH, LAYERS, HEADS, HIDDEN = 256, 3, 4, 512

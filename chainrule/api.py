@@ -31,10 +31,10 @@ from chainrule.models import infinigram
 from chainrule.models.mix import Config as MixConfig
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import PairsRun, load_pairs_run
+from chainrule.text.choice import Tokenization
 from chainrule.training.finding import Finding
-from chainrule.training.prepare import Tokenization
-from chainrule.training.train import DEFAULT_CORPUS, Request
-from chainrule.training.train import train as train_request
+from chainrule.training.pipeline import train as train_request
+from chainrule.training.request import DEFAULT_CORPUS, Request
 
 G = TypeVar("G")
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -199,7 +199,7 @@ def mix(
 
 def resume(path: str | os.PathLike[str]) -> TrainedRun:
     """Go on with a training that was interrupted, exactly where it stood."""
-    from chainrule.training.neural import resume as resume_training
+    from chainrule.training.pipeline import resume as resume_training
 
     return TrainedRun(resume_training(Path(path), {}).path)
 

@@ -54,7 +54,7 @@ def command(
     from chainrule.cli.output import print_json, say
     from chainrule.data.corpus import Reading
     from chainrule.data.split import Splitting
-    from chainrule.training.prepare import Tokenization
+    from chainrule.text.choice import Tokenization
 
     asked = Comparison(
         inputs=tuple(inputs or []),

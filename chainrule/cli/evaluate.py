@@ -68,10 +68,10 @@ def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], encodin
     """A run of another task than text is measured by the command that it is for."""
     import importlib
 
-    from chainrule import registry
     from chainrule.errors import UserError
+    from chainrule.tasks.base import find_task
 
-    name = registry.find("chainrule.tasks", run.task, "task").COMMAND
+    name = find_task(run.task).command
     module = importlib.import_module(f"chainrule.cli.{name}")
     if flags:
         raise UserError(

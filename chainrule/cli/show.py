@@ -26,13 +26,12 @@ def command(
     if context is not None:
         _show_places(run, context, as_json)
         return
-    from chainrule import registry
     from chainrule.cli.output import plural, print_json, print_notes, print_rows, say, size
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
     from chainrule.runs.card import describe_settings
     from chainrule.runs.folder import Run
-    from chainrule.tasks.base import LANGUAGE
+    from chainrule.tasks.base import LANGUAGE, find_task
 
     loaded = Run(run, task=None)
     damaged = loaded.verify() if verify else []
@@ -60,7 +59,7 @@ def command(
         print_rows(rows)
         print_notes(loaded.config["notes"])
         if loaded.task != LANGUAGE:
-            say(f"for: chainrule {registry.find('chainrule.tasks', loaded.task, 'task').COMMAND} {loaded.path}")
+            say(f"for: chainrule {find_task(loaded.task).command} {loaded.path}")
         if verify and not damaged:
             say("every file is as it was written")
     if damaged:

@@ -155,8 +155,9 @@ def command(
     from chainrule.config import parse_assignments
     from chainrule.data.corpus import Reading
     from chainrule.data.split import Splitting
-    from chainrule.training.prepare import Tokenization
-    from chainrule.training.train import DEFAULT_CORPUS, Request, train
+    from chainrule.text.choice import Tokenization
+    from chainrule.training.pipeline import train
+    from chainrule.training.request import DEFAULT_CORPUS, Request
 
     named: dict[str, Any] = {
         "order": order,
@@ -204,7 +205,7 @@ def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
     import inspect
 
     from chainrule.errors import UserError
-    from chainrule.training.neural import resume
+    from chainrule.training.pipeline import resume
 
     for parameter in inspect.signature(command).parameters.values():
         if parameter.name not in RESUMABLE_WITH and given[parameter.name] != parameter.default:
@@ -214,10 +215,9 @@ def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
 
 
 def _report(run: Any, as_json: bool) -> None:
-    from chainrule import registry
     from chainrule.cli import output
     from chainrule.runs.card import describe_settings
-    from chainrule.tasks.base import LANGUAGE
+    from chainrule.tasks.base import find_task
 
     metrics = run.metrics[-1]
     if as_json:
@@ -242,10 +242,7 @@ def _report(run: Any, as_json: bool) -> None:
     for source in run.config["data"].get("mixture", []):
         output.say(f"mixture: {source['name']}: {source['weight']:.1%} of the text, {source['epochs']:.2f} epochs")
     output.print_notes(run.config["notes"])
-    use = f"sample {run.path} --prompt '...'"
-    if run.task != LANGUAGE:
-        use = f"{registry.find('chainrule.tasks', run.task, 'task').COMMAND} {run.path}"
-    output.say(f"next: chainrule {use}   or   chainrule show {run.path}")
+    output.say(f"next: {find_task(run.task).usage(run.path)}   or   chainrule show {run.path}")
 
 
 def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import State, Steps, select_rows
+from chainrule.models.contract import Rewinds, State, Steps, select_rows
 
 AT_ONCE = 512  # tokens of a prompt read in one step
 HEEDED_AT_ONCE = 64  # where the logits of all of them are wanted
@@ -99,7 +99,7 @@ class Decoder:
         """Count the first so many of the tokens that were tried out as read."""
         if count == len(ids):
             self.state = self._tried
-        elif hasattr(self.model, "rewind"):
+        elif isinstance(self.model, Rewinds):
             self.state = self.model.rewind(self._tried, self.state, ids[None, :count])
         else:
             _, self.state = step(self.model, ids[None, :count], self.state)

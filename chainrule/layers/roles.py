@@ -32,7 +32,7 @@ def declare(role: Role, what: T) -> T:
     if isinstance(what, nn.Module):
         for parameter in what.parameters():
             if not hasattr(parameter, "role"):
-                parameter.role = role
+                parameter.role = role  # type: ignore[attr-defined]
     else:
         what.role = role  # type: ignore[attr-defined]
     return what

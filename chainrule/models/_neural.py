@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.kernels.int8 import round_to_int8
 from chainrule.layers.linear import Linear
+from chainrule.layers.roles import Role, parameters_of
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models.contract import (
     IGNORE,
@@ -41,6 +42,7 @@ Measure = Callable[[Tensor, Tensor], Tensor]  # of logits (..., vocabulary) and 
 class NeuralModel(nn.Module, LanguageModel):
     """Sets `vocabulary_size`, `eos` and `config`; subclasses add layers, `start`, `read` and `output`."""
 
+    learns_by_gradient: ClassVar[bool] = True
     carries_state = False  # whether training hands the state on from window to window (recurrent models)
     context_length: int | None = None  # the most tokens one state reads; None: any number
 
@@ -60,6 +62,20 @@ class NeuralModel(nn.Module, LanguageModel):
 
     def output(self, hidden: Tensor) -> Tensor:
         raise NotImplementedError
+
+    def forward(self, tokens: Array, condition: Any = None) -> Tensor:
+        """Logits (batch, time, vocabulary) of what follows each of the tokens (batch, time)."""
+        return self.step(tokens, self.start(len(tokens), condition))[0]
+
+    def token_table(self) -> Tensor:
+        """The embedding of the tokens that it reads: (vocabulary or more, width)."""
+        return next(iter(parameters_of(self, Role.TOKEN_TABLE).values()))
+
+    def set_output_bias(self, counts: np.ndarray) -> None:
+        """Start the output bias, where there is one, at the log frequencies of tokens that occur so often."""
+        frequencies = torch.from_numpy(counts).float() + 1
+        for bias in parameters_of(self, Role.OUTPUT_BIAS).values():
+            bias.data.copy_((frequencies / frequencies.sum()).log())
 
     def step(self, tokens: Array, state: State) -> tuple[Tensor, State]:
         hidden, state = self.read(self._check(tokens), state)

@@ -1,13 +1,17 @@
-"""What a language model is here: `start` gives a state, `step` reads tokens and returns logits.
+"""The contract: what every model is, what it may be able to do beyond that, and what an architecture's file holds.
 
-A state is a nest (dict, list or tuple) of batch-first arrays: NumPy's for models that count, torch's
-for models that learn by gradient. Everything else, from loss to beam search, rests on these two methods.
+A model has two methods: `start` gives a state, `step` reads tokens and returns logits. A state is a nest (dict, list or
+tuple) of batch-first arrays: NumPy's for models that count, torch's for models that learn by gradient. A condition is
+such a nest, too, of whatever the model's own encoder understands: token ids, pixels, frames. Everything else, from loss
+to beam search, rests on these two methods. Further abilities are the Protocols below; nothing else may be asked for by
+name. What a parameter is for is declared in chainrule/layers/roles.py.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -45,7 +49,7 @@ class Loss:
 
 
 class Steps(Protocol):
-    """The whole contract, for whoever only wants to run a model."""
+    """All that running a model takes."""
 
     vocabulary_size: int
 
@@ -133,9 +137,9 @@ def cross_entropy(logits: Array, targets: Array) -> Loss:
     return Loss(-picked.sum(), int(asked.sum()))
 
 
-def learns(model: Any) -> bool:
-    """Whether it learns by gradient, told without torch."""
-    return hasattr(model, "parameters")
+def learns(model: object) -> bool:
+    """Whether it learns by gradient, found out without importing torch."""
+    return bool(getattr(model, "learns_by_gradient", False))
 
 
 def architecture_of(model: Any) -> str:
@@ -143,12 +147,73 @@ def architecture_of(model: Any) -> str:
     return type(model).__module__.rpartition(".")[2]
 
 
-class LanguageModel:
-    """Base of every architecture: give it `start` and `step`, and it has a loss and scores text."""
+class Architecture(Protocol):
+    """A file in chainrule/models: one architecture, found by its file's name. (`SIZES` needs a `tiny`, for the tests.)
 
+    It may also have `TASK`, the task it is for where that is not language modelling, and be a FitsBudget or HasRecipe.
+    """
+
+    Config: type  # a frozen dataclass of settings
+    SIZES: dict[str, Any]  # presets: settings by name
+    DEFAULT_SIZE: str
+    DEFAULT_TOKENIZER: str
+    Model: type["LanguageModel"]  # (config, vocabulary_size, eos)
+
+
+@runtime_checkable
+class FitsBudget(Protocol):
+    """An architecture that chooses its size for a budget."""
+
+    def for_budget(self, seconds: float, tokens: int, vocabulary_size: int) -> tuple[Any, dict[str, Any], list[str]]:
+        """For so many seconds of the reference machine and so many tokens of training text: the settings of the model,
+        changes to the recipe, and lines that say why."""
+
+
+@runtime_checkable
+class HasRecipe(Protocol):
+    """An architecture with default settings of training of its own."""
+
+    def recipe(self, config: Any) -> dict[str, Any]:
+        """Fields of chainrule.training.recipe.Recipe."""
+
+
+@runtime_checkable
+class Counts(Protocol):
+    """A model that is fitted by reading its text once, without gradients."""
+
+    def fit(
+        self,
+        streams: Iterable[np.ndarray],
+        held_out: np.ndarray | None = None,
+        advance: Callable[[int], None] = lambda tokens: None,
+    ) -> "Counts":
+        """Read streams eos d1 eos ... eos; `held_out` may set interpolation weights."""
+
+
+@runtime_checkable
+class Rewinds(Protocol):
+    """A model that can take back tokens it has read, as speculative decoding asks for."""
+
+    def rewind(self, state: State, before: State, tokens: Array) -> State:
+        """The state after these tokens (batch, time), where `state` has read them and more since `before`."""
+
+
+@runtime_checkable
+class MatchesContexts(Protocol):
+    """A model that knows how much of each context it has seen in its training text."""
+
+    def context_lengths(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
+        """How many tokens up to each position (batch, time) are a context that it knows, and the new state."""
+
+
+class LanguageModel:
+    """Base of every architecture: with `start` and `step`, it has a loss, scores text, and can be called for logits."""
+
+    config: Any  # the architecture's frozen dataclass of settings
     vocabulary_size: int
     eos: int
-    memory: int | None = None  # how many tokens back a prediction can depend on; None: all of them
+    learns_by_gradient: ClassVar[bool] = False
+    receptive_field: int | None = None  # how many tokens back a prediction can depend on; None: all of them
     is_normalised = True  # whether the logits are log-probabilities up to a constant that softmax removes
 
     def start(self, batch_size: int, condition: Any = None) -> State:
@@ -157,8 +222,20 @@ class LanguageModel:
     def step(self, tokens: Array, state: State) -> tuple[Array, State]:
         raise NotImplementedError
 
+    def __call__(self, tokens: Array, condition: Any = None) -> Array:
+        """Logits (batch, time, vocabulary) of what follows each of the tokens (batch, time)."""
+        return self.step(tokens, self.start(len(tokens), condition))[0]
+
     @property
     def num_parameters(self) -> int:
+        raise NotImplementedError
+
+    def save(self, path: Path) -> None:
+        """Write weights or counts and settings to a safetensors file."""
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:

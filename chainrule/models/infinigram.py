@@ -71,7 +71,7 @@ def _score(stream, start, stop, context_length, ids, suffixes, eos, scores):
 class Model(LanguageModel):
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
-        self.memory = config.context_length
+        self.receptive_field = config.context_length
         self.ids: np.ndarray
         self.suffixes: np.ndarray
 

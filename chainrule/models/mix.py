@@ -21,6 +21,7 @@ from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import (
     SCORED_AT_ONCE,
     LanguageModel,
+    MatchesContexts,
     State,
     architecture_of,
     check_ids,
@@ -58,13 +59,14 @@ class Model(LanguageModel):
         self.edges = np.zeros(0) if edges is None else edges
         self.weights = np.full((len(self.edges) + 1, len(parts)), 1 / len(parts)) if weights is None else weights
         self.guide = self._find_guide()
-        self.memory = None if any(part.memory is None for part in parts) else max(part.memory or 0 for part in parts)
+        fields = [part.receptive_field for part in parts]
+        self.receptive_field = None if None in fields else max(each or 0 for each in fields)
         lengths = [getattr(part, "context_length", None) for part in parts]
         self.context_length = min((length for length in lengths if length is not None), default=None)
 
     def _find_guide(self) -> int | None:
         """The part that the signal comes from."""
-        is_guide = {"order": lambda part: hasattr(part, "context_lengths"), "entropy": learns}.get(self.config.by)
+        is_guide = {"order": lambda part: isinstance(part, MatchesContexts), "entropy": learns}.get(self.config.by)
         if is_guide is None:
             return None
         found = next((i for i, part in enumerate(self.parts) if is_guide(part)), None)

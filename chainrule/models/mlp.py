@@ -49,7 +49,7 @@ class Model(NeuralModel):
 
     def __init__(self, config: Any, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
-        self.memory = config.order - 1
+        self.receptive_field = config.order - 1
         self.none = vocabulary_size  # the lecture's *, with a vector of its own
         joined = (config.order - 1) * config.width
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size + 1, config.width))  # φ

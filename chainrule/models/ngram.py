@@ -57,7 +57,7 @@ class Model(LanguageModel):
 
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
-        self.memory = max(config.order - 1, 1)
+        self.receptive_field = max(config.order - 1, 1)
         self.trie: Trie
         self.estimates: Estimates
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from chainrule import registry
+from chainrule.tasks.base import find_task
 
 
 def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
@@ -21,7 +21,7 @@ def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[st
 
 def _uses(name: str, settings: dict[str, Any]) -> list[str]:
     if "task" in settings:
-        return [f"chainrule {registry.find('chainrule.tasks', settings['task'], 'task').COMMAND} {name}"]
+        return [f"chainrule {find_task(settings['task']).command} {name}"]
     return [f"chainrule sample {name} --prompt 'The'", f"chainrule evaluate {name} other.txt"]
 
 

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
-from chainrule.tasks.base import LANGUAGE
+from chainrule.tasks.base import LANGUAGE, find_task
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -48,5 +47,5 @@ def pair_task(run: Run) -> PairTask | None:
     """What it was trained for, if that is to write one text from another."""
     if run.task == LANGUAGE:
         return None
-    module = registry.find("chainrule.tasks", run.task, "task")
-    return module.Task(run.path) if issubclass(module.Task, PairTask) else None
+    task = find_task(run.task)
+    return task(run.path) if issubclass(task, PairTask) else None

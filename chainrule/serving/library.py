@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from chainrule import registry
 from chainrule.analysis.compare.compare import PLAN
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models._numpy import start, step
@@ -17,7 +16,7 @@ from chainrule.runs.folder import Run
 from chainrule.runs.pairs import pair_task
 from chainrule.serving.problems import Problem
 from chainrule.tasks._pairs import PairTask
-from chainrule.tasks.base import LANGUAGE
+from chainrule.tasks.base import LANGUAGE, find_task
 from chainrule.text.base import Tokenizer
 
 WRONG_TASK = "wrong_task"  # what programs are told
@@ -153,6 +152,6 @@ def sort_out(paths: Sequence[str]) -> tuple[list[Run], tuple[Path, ...]]:
 def _pairs_of(run: Run) -> PairTask | None:
     found = pair_task(run)
     if found is None and run.task != LANGUAGE:
-        command = registry.find("chainrule.tasks", run.task, "task").COMMAND
+        command = find_task(run.task).command
         raise UserError(f"'{run.path}' is a run of the task {run.task}, which is not served; use chainrule {command}")
     return found

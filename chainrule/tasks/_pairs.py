@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -83,29 +83,6 @@ class Measured:
     def bytes(self) -> int:
         """Of the targets, each with its line end."""
         return sum(len(text.encode()) + 1 for text in self.targets)
-
-
-def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
-    """Read, split, make vocabularies, write ids."""
-    train, held_out, notes = _read(material, settings)
-    target, source = _tokenizers(train, material.tokenization, settings.shared)
-    save_tokenizers(folder, target, source, settings)
-    parts = {}
-    for name, part in (("train", train), ("validation", held_out)):
-        sources, targets = _encode(source, part.sources), _encode(target, part.targets)
-        kept, note = _short_enough(sources, targets, settings.most_tokens, name)
-        part, sources, targets = part.select(kept), [sources[i] for i in kept], [targets[i] for i in kept]
-        notes += note
-        _save(folder / FOLDER / f"{name}.safetensors", sources, targets)
-        parts[name] = _describe(part, targets)
-        if name == "validation":
-            texts = {"source": part.sources, "target": part.targets}
-            (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
-    data = {
-        "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
-        **vars(material.splitting), "text": parts,
-    }  # fmt: skip
-    return Prepared(data, train.files, notes)
 
 
 def save_tokenizers(folder: Path, target: Tokenizer, source: Tokenizer, settings: Settings) -> None:
@@ -214,6 +191,34 @@ def _describe(part: Pairs, targets: list[np.ndarray]) -> dict[str, Any]:
 
 class PairTask(Task):
     """Learns to write the target of a source; measured by the loss, and by what a greedy decoder writes."""
+
+    models = ("conditional",)
+    command = "translate"
+    settings_class: ClassVar[type] = Settings
+
+    @classmethod
+    def prepare(cls, material: Material, settings: Settings, folder: Path) -> Prepared:
+        """Read the pairs, split them, make vocabularies, write token ids."""
+        (folder / FOLDER).mkdir()
+        train, held_out, notes = _read(material, settings)
+        target, source = _tokenizers(train, material.tokenization, settings.shared)
+        save_tokenizers(folder, target, source, settings)
+        parts = {}
+        for name, part in (("train", train), ("validation", held_out)):
+            sources, targets = _encode(source, part.sources), _encode(target, part.targets)
+            kept, note = _short_enough(sources, targets, settings.most_tokens, name)
+            part, sources, targets = part.select(kept), [sources[i] for i in kept], [targets[i] for i in kept]
+            notes += note
+            _save(folder / FOLDER / f"{name}.safetensors", sources, targets)
+            parts[name] = _describe(part, targets)
+            if name == "validation":
+                texts = {"source": part.sources, "target": part.targets}
+                (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
+        data = {
+            "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
+            **vars(material.splitting), "text": parts,
+        }  # fmt: skip
+        return Prepared(data, train.files, notes)
 
     def __init__(self, folder: Path):
         super().__init__(folder)

@@ -1,66 +1,104 @@
-"""What a task is: from the files that people have to batches that the training loop reads, and a measure of quality.
+"""What a task is: it turns the files that people have into batches for the training loop, and measures the result.
 
-A task is one file in chainrule/tasks with
-  Settings   a frozen dataclass of what can be chosen; `--set name=value` sets them as those of the model
-  MODELS     the architectures that can learn it, the default first
-  COMMAND    what uses such a run: 'translate'
-  prepare    (Material, Settings, folder) -> Prepared: read people's files, make vocabularies, write all into `folder`
-  Task       (folder): what was written there, opened by training, by its resumption, and by whoever uses the run
-There is no registry: `chainrule train --task NAME` looks for the file. The loop knows none of them.
+A task is one file in chainrule/tasks with one class `Task`; `chainrule train --task NAME` finds it by its name. The
+training pipeline and the loop know none of them, and treat language modelling like every other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from chainrule import registry
 from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
+from chainrule.errors import UserError, did_you_mean
 from chainrule.evaluation.validation import Validate
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization
 
-LANGUAGE = "language"  # the task of every run that names none: text, told by its own past
+LANGUAGE = "language"  # the task of every run that names none: text, predicted from its own past
 FOLDER = "tokens"  # of a run: what training reads
+
+RESERVED_PART = 0.08  # of a budget in minutes is kept for the final evaluation, where a task does not know better
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a person wants learned, as it was named."""
+    """The data that a person wants learned, as named on the command line or in Python."""
 
     inputs: tuple[str, ...]
     validation: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
     splitting: Splitting = field(default_factory=Splitting)
     tokenization: Tokenization = field(default_factory=Tokenization)
+    default_tokenizer: str = "bpe"  # the model's choice where `tokenization` leaves it open
+    reads_once: bool = False  # whether the model reads its data once, as counting does, or as often as it likes
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is to be said of it in the run: `data` as config.json has it, with a `unit` and the sizes of its parts in
-    `text`; `files` are the paths that were read."""
+    """What `Task.prepare` tells the run about the data it has written.
+
+    `data` goes to config.json as it is; it has a `unit` and, in `text`, the sizes of the parts. `files` are the paths
+    that were read.
+    """
 
     data: dict[str, Any]
     files: list[str]
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class NoSettings:
+    """For a task that has nothing to choose."""
+
+
 class Task:
-    """What was prepared, and how to learn from it. Everything it needs is in the folder, tokenizer.json among it."""
+    """Prepared data in a folder, and how to learn from it. Everything a task needs later is in that folder."""
+
+    models: ClassVar[tuple[str, ...]] = ()  # the architectures that can learn it, the default first
+    command: ClassVar[str]  # the command that uses a run of this task: 'translate'
+    settings_class: ClassVar[type] = NoSettings  # a frozen dataclass; `--set name=value` sets its fields
+    reading_options: ClassVar[tuple[str, ...]] = ()  # fields of Reading that apply, besides `encoding`
 
     tokenizer: Tokenizer  # of the tokens that the model predicts, or of those it reads where it predicts something else
     bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
     counts: np.ndarray | None = None  # how often each token occurs, for a sampled softmax
 
+    @classmethod
+    def default_model(cls, has_budget: bool, tokenizer: str) -> str:
+        """The architecture to train where none was named."""
+        return cls.models[0]
+
+    @classmethod
+    def check_model(cls, name: str, module: Any) -> None:
+        """Refuse an architecture that cannot learn this task."""
+        if name not in cls.models:
+            raise UserError(
+                f"{cls.__module__.rpartition('.')[2]} is not learned by {name}{did_you_mean(name, cls.models)} "
+                f"(it is by: {', '.join(cls.models)})"
+            )
+
+    @classmethod
+    def prepare(cls, material: Material, settings: Any, folder: Path) -> Prepared:
+        """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder."""
+        raise NotImplementedError
+
     def __init__(self, folder: Path):
         self.folder = folder
         self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
 
+    @classmethod
+    def usage(cls, run: str | Path) -> str:
+        """The command to try on a finished run, for the closing line of training."""
+        return f"chainrule {cls.command} {run}"
+
     def complete(self, config: Any) -> Any:
-        """The settings of the model with what the data decide, such as the sizes of further vocabularies."""
+        """The model's settings with what the data decide, such as the sizes of further vocabularies."""
         return config
 
     def build(self, module: Any, config: Any, seed: int) -> Any:
@@ -70,30 +108,50 @@ class Task:
         torch.manual_seed(seed)
         return module.Model(config, self.tokenizer.vocabulary_size, self.tokenizer.eos)
 
+    def fit(self, model: Any) -> Any:
+        """Let a model that counts read the training data once."""
+        raise NotImplementedError
+
     def prime(self, model: Any, recipe: Any) -> None:
-        """What is known before the first step of a training, where anything is, goes into the weights."""
+        """Set weights that are known before the first step of training, such as word vectors by counting."""
 
     def batches(self, recipe: Any) -> Batches:
-        """What training reads, a pure function of the step; recipe has batch_size, window, chain and seed."""
+        """What training reads, as a pure function of the step; `recipe` has batch_size, window, chain and seed."""
         raise NotImplementedError
 
     def validation(self, recipe: Any) -> Validate | np.ndarray | None:
-        """How the best weights are found: a measure of the model, or a stream whose loss is it."""
+        """How the best weights are chosen: a function that measures the model, or a token stream to score."""
         raise NotImplementedError
 
     def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
-        """How good it is in the end: loss, perplexity, bits_per_byte (each may be None), impossible_tokens, tokens and
+        """The final figures: loss, perplexity, bits_per_byte (each may be None), impossible_tokens, tokens and
         documents; and in `figures` what the task itself measures, by name: {'BLEU': 36.5}."""
         raise NotImplementedError
 
-    def describe(self, window: TrainingBatch) -> str:
-        """A batch, for the message that training went wrong in it."""
+    def plan_evaluation(
+        self, model: Any, recipe: Any, seconds: float, chosen: Collection[str]
+    ) -> tuple[dict[str, Any], float]:
+        """Within a budget of so many seconds: settings of the recipe that make evaluating affordable (except those in
+        `chosen`, which the user named), and the seconds to reserve for the final evaluation."""
+        return {}, RESERVED_PART * seconds
+
+    def expectation(self, minutes: float) -> list[str]:
+        """A line that says before training what such a budget should reach, if anything is known."""
+        return []
+
+    def describe(self, batch: TrainingBatch) -> str:
+        """A batch in words, for the message that training diverged on it."""
         return "a batch"
 
     def sampler(self, model: Any) -> Callable[[], str] | None:
-        """What the model says, to be shown while it learns."""
+        """Draws a sample of what the model writes, to be shown while it learns."""
         return None
 
     def prober(self, model: Any) -> Callable[[], list[dict[str, Any]]] | None:
-        """What the model expects in a few places, to be written down while it learns."""
+        """Records what the model predicts in a few fixed contexts, to be journalled while it learns."""
         return None
+
+
+def find_task(name: str) -> type[Task]:
+    task: type[Task] = registry.find("chainrule.tasks", name, "task").Task
+    return task

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,8 +31,6 @@ from chainrule.tasks import base
 from chainrule.tasks.base import FOLDER, Material, Prepared
 from chainrule.text.choice import Tokenization, make_tokenizer
 
-MODELS = ("tagger",)
-COMMAND = "tag"
 TRAIN, VALIDATION = "train.conllu", "validation.conllu"
 TAGS, SIGHTINGS, SETTINGS = "tags.json", "sightings.json", "settings.json"
 SHOWN_SENTENCES = 3
@@ -55,32 +53,6 @@ class Settings:
 
 def split_names(names: str) -> list[str]:
     return list(dict.fromkeys(names.replace(",", " ").split()))
-
-
-def prepare(material: Material, settings: Settings, folder: Path) -> Prepared:
-    train, validation, notes = _read(material)
-    tagset = TagSet.find(train, split_names(settings.columns), split_names(settings.beside))
-    notes += [
-        f"no word has a {name}, so that column is not learned"
-        for name in split_names(settings.columns)
-        if name not in tagset.columns
-    ]
-    tokenizer = make_tokenizer([_as_documents(train)], _tokenization(material.tokenization), "words")
-    tokenizer.save(folder / "tokenizer.json")
-    tagset.save(folder / FOLDER / TAGS)
-    Sightings(sentence.words for sentence in train).save(folder / FOLDER / SIGHTINGS)
-    (folder / FOLDER / SETTINGS).write_text(json.dumps(to_json(settings)), encoding="utf-8")
-    for name, sentences in ((TRAIN, train), (VALIDATION, validation)):
-        (folder / FOLDER / name).write_bytes(conllu.write(sentences).encode())
-    data = {
-        "inputs": list(material.inputs),
-        "validation": list(material.validation),
-        "unit": "sentence",
-        **to_json(material.splitting),
-        "columns": list(tagset.purpose),
-        "text": {"train": _describe_part(train), "validation": _describe_part(validation)},
-    }
-    return Prepared(data, [*material.inputs, *material.validation], notes)
 
 
 def _tokenization(asked: Tokenization) -> Tokenization:
@@ -173,6 +145,37 @@ class SentenceBatches:
 
 
 class Task(base.Task):
+    models = ("tagger",)
+    command = "tag"
+    settings_class: ClassVar[type] = Settings
+
+    @classmethod
+    def prepare(cls, material: Material, settings: Settings, folder: Path) -> Prepared:
+        (folder / FOLDER).mkdir()
+        train, validation, notes = _read(material)
+        tagset = TagSet.find(train, split_names(settings.columns), split_names(settings.beside))
+        notes += [
+            f"no word has a {name}, so that column is not learned"
+            for name in split_names(settings.columns)
+            if name not in tagset.columns
+        ]
+        tokenizer = make_tokenizer([_as_documents(train)], _tokenization(material.tokenization), "words")
+        tokenizer.save(folder / "tokenizer.json")
+        tagset.save(folder / FOLDER / TAGS)
+        Sightings(sentence.words for sentence in train).save(folder / FOLDER / SIGHTINGS)
+        (folder / FOLDER / SETTINGS).write_text(json.dumps(to_json(settings)), encoding="utf-8")
+        for name, sentences in ((TRAIN, train), (VALIDATION, validation)):
+            (folder / FOLDER / name).write_bytes(conllu.write(sentences).encode())
+        data = {
+            "inputs": list(material.inputs),
+            "validation": list(material.validation),
+            "unit": "sentence",
+            **to_json(material.splitting),
+            "columns": list(tagset.purpose),
+            "text": {"train": _describe_part(train), "validation": _describe_part(validation)},
+        }
+        return Prepared(data, [*material.inputs, *material.validation], notes)
+
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.tagset = TagSet.load(folder / FOLDER / TAGS)

@@ -5,11 +5,6 @@ from typing import Any
 from chainrule.evaluation import bleu
 from chainrule.generation.beam import Beam
 from chainrule.tasks._pairs import PairTask
-from chainrule.tasks._pairs import Settings as Settings
-from chainrule.tasks._pairs import prepare as prepare
-
-MODELS = ("conditional",)
-COMMAND = "translate"
 
 
 class Task(PairTask):

@@ -1,4 +1,4 @@
-"""What a training needs besides the model and the recipe: its text, when it ends, and how far it is."""
+"""What the training loop needs besides the model and the recipe: batches, the budget, validation, and its position."""
 
 import time
 from collections.abc import Callable
@@ -51,14 +51,14 @@ class Position:
 
 @dataclass
 class TrainingContext:
-    """What training needs besides the model and the recipe."""
+    """What the loop reads, when it stops, and how it measures and shows the model on the way."""
 
-    windows: Batches
+    batches: Batches
     budget: Budget
     validation: Validate | np.ndarray | None = None  # to choose the best weights by; of a stream, its loss
     bytes_per_token: float | None = None  # of the validation text, where bits per byte make sense
     counts: np.ndarray | None = None  # how often each word occurs, for a sampled softmax
-    describe_batch: Callable[[TrainingBatch], str] = lambda window: "a batch"
+    describe_batch: Callable[[TrainingBatch], str] = lambda batch: "a batch"
     sample: Callable[[], str] | None = None
     probe: Callable[[], list[Record]] | None = None
     clock: Callable[[], float] = time.perf_counter

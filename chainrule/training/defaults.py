@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from chainrule.models.contract import HasRecipe
 from chainrule.training.recipe import Recipe
 
 DEFAULT_MINUTES = 5.0
@@ -20,7 +21,7 @@ def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
 
 
 def _of_kind(module: Any, config: Any) -> Recipe:
-    if hasattr(module, "recipe"):  # an architecture that knows best
+    if isinstance(module, HasRecipe):
         return Recipe(**module.recipe(config))
     width = getattr(config, "width", 128)
     reads = getattr(config, "context_length", None)

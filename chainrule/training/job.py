@@ -1,4 +1,4 @@
-"""A training by gradient, as it is written down before it starts: all that going on needs, and what may not change."""
+"""A training by gradient as it is written to training.json before it starts: all that resuming needs."""
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
@@ -11,6 +11,7 @@ from chainrule.errors import UserError
 from chainrule.runs.folder import RESUMABLE, hash_file
 from chainrule.runs.making import sync
 from chainrule.tasks.base import FOLDER, LANGUAGE
+from chainrule.tasks.language import SOURCES, Sources
 from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
 
@@ -26,11 +27,9 @@ class Job:
     notes: list[str]
     started_at: float
     overwrite: bool  # whether the run replaces an older one of its name
-    first_shards: list[int]  # where each source of a mixture begins among the shards
-    weights: list[float]
     files: list[dict[str, Any]]  # what was read: path, bytes, sha256
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
-    why: list[str]  # what was chosen, and for what reason
+    why: list[str]  # what was chosen for the user, and for what reason
     budget_seconds: float | None = None  # of minutes, what is left for the loop
     task: str = LANGUAGE
 
@@ -44,7 +43,7 @@ class Job:
     def read(cls, folder: Path) -> "Job":
         path = folder / RESUMABLE
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = _modern(json.loads(path.read_text(encoding="utf-8")), folder)
             return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"'{path}' is missing or damaged ({error}); train again with --overwrite") from None
@@ -58,7 +57,7 @@ class Job:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that the weights depend on; a checkpoint keeps it. Two engines give the same gradients."""
-        names = ("architecture", "model", "recipe", "weights", "first_shards", "tokens")
+        names = ("architecture", "model", "recipe", "tokens")
         fingerprint: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
         fingerprint["recipe"].pop("engine", None)
         return fingerprint
@@ -74,7 +73,7 @@ class Job:
         mine = self.fingerprint
         for name, value in mine.items():
             theirs = fingerprint.get(name)
-            if theirs == value:
+            if theirs == value or (name == "tokens" and _without_sources(theirs) == _without_sources(value)):
                 continue
             if name != "tokens" and isinstance(value, dict) and isinstance(theirs, dict):
                 name = next(key for key in value | theirs if value.get(key) != theirs.get(key))
@@ -112,11 +111,27 @@ class Job:
                 )
 
 
+def _modern(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Before version 0.2, the sources of a mixture stood in training.json; now they are a file beside the tokens."""
+    sources = Sources(tuple(values.get("first_shards", (0,))), tuple(values.get("weights", (1.0,))))
+    file = folder / FOLDER / SOURCES
+    if len(sources.first_shards) > 1 and not file.exists():
+        sources.write(folder / FOLDER)
+        values["tokens"][file.relative_to(folder).as_posix()] = hash_file(file)
+    return values
+
+
 def _is_same(known: Any, asked: Any) -> bool:
     try:
         return str(known).lower() == str(asked).lower() or float(known) == float(asked)
     except (TypeError, ValueError):
         return False
+
+
+def _without_sources(tokens: Any) -> Any:
+    """Checkpoints of version 0.1 do not know the file of a mixture's sources."""
+    kept = {name: digest for name, digest in tokens.items() if Path(name).name != SOURCES}
+    return kept
 
 
 def hash_tokens(folder: Path) -> dict[str, str]:

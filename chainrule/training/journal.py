@@ -25,24 +25,11 @@ class Journal(Callback):
         self.path = path
         self._file: IO[bytes] | None = None
 
-    def begin(self, facts: Record) -> None:
-        if next(events(self.path), None) is None:  # a resumed run has its beginning already
-            self._append("begin", facts)
-
-    def step(self, record: Record) -> None:
-        self._append("step", record)
-
-    def epoch(self, record: Record) -> None:
-        self._append("epoch", record)
-
-    def evaluation(self, record: Record) -> None:
-        self._append("evaluation", record)
-
-    def sample(self, record: Record) -> None:
-        self._append("sample", record)
-
-    def probe(self, record: Record) -> None:
-        self._append("probe", record)
+    def on_event(self, record: Record) -> None:
+        """Journal every event but the end; a resumed run has its beginning already."""
+        is_known = record["event"] == "begin" and next(events(self.path), None) is not None
+        if record["event"] != "end" and not is_known:
+            self._append(record)
 
     def close(self) -> None:
         if self._file:
@@ -62,11 +49,11 @@ class Journal(Callback):
             os.fsync(file.fileno())
         new.replace(self.path)
 
-    def _append(self, event: str, record: Record) -> None:
+    def _append(self, record: Record) -> None:
         if self._file is None:
             _cut_torn_end(self.path)
             self._file = open(self.path, "ab")  # noqa: SIM115 (closed by close)
-        self._file.write(json.dumps(without_infinities({"event": event, **record}), allow_nan=False).encode() + b"\n")
+        self._file.write(json.dumps(without_infinities(record), allow_nan=False).encode() + b"\n")
         self._file.flush()
 
 

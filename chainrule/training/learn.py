@@ -1,77 +1,105 @@
-"""From what a task has prepared to a model trained by gradient; begun, or gone on with after an interruption."""
+"""Training by gradient, from prepared data to a written run; begun, or resumed after an interruption."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import torch
-from torch import nn
-
-from chainrule.data.batches import Batches, Ring, StreamBatches
-from chainrule.data.shards import TokenShards
+from chainrule.data.batches import Batches
+from chainrule.errors import Diverged, Stopped, UserError
 from chainrule.models._neural import NeuralModel
-from chainrule.tasks.base import Task
-from chainrule.text.base import Tokenizer
+from chainrule.runs.folder import RESUMABLE, describe_files
+from chainrule.runs.write import write_run
+from chainrule.tasks.base import Prepared, Task, find_task
+from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
-from chainrule.training.job import Job
+from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
-from chainrule.training.loop import Trainer
+from chainrule.training.memory import keep_freed_memory
 from chainrule.training.recipe import Recipe
+from chainrule.training.report import write_report
+from chainrule.training.request import Request
+from chainrule.training.resolve import Resolved
+from chainrule.training.tensorboard import TensorBoard
+from chainrule.training.trainer import Trainer
 from chainrule.training.view import View
 from chainrule.training.warn import Warner
 
 SAMPLED_FROM_SECONDS = 60.0  # shorter trainings have no time to spare
 
 
-@dataclass(frozen=True)
-class Learned:
-    model: NeuralModel
-    steps: int
-    tokens: int
-    epochs: list[float]
-    seconds: float
-    best_step: int
+def start_job(request: Request, resolved: Resolved, prepared: Prepared, task: Task) -> Job:
+    """Fit model and recipe to the budget, and write down all that resuming needs."""
+    keep_freed_memory()
+    resolved = fit_budget(resolved, task, prepared, request.started_at)
+    assert resolved.recipe is not None
+    job = Job(
+        architecture=resolved.architecture,
+        model=asdict(resolved.config),
+        recipe=asdict(resolved.recipe),
+        data=prepared.data,
+        notes=prepared.notes,
+        started_at=request.started_at,
+        overwrite=request.overwrite,
+        files=describe_files(prepared.files),
+        tokens=hash_tokens(task.folder),
+        why=resolved.why,
+        budget_seconds=resolved.budget_seconds,
+        task=request.task,
+    )
+    job.write(task.folder)
+    return job
 
 
-def make_windows(job: Job, recipe: Recipe, shards: TokenShards) -> StreamBatches:
-    ends = [*job.first_shards[1:], len(shards)]
-    rings = [
-        Ring([shards.tokens(shard) for shard in range(first, end)])
-        for first, end in zip(job.first_shards, ends, strict=True)
-    ]
-    return StreamBatches(rings, job.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+def learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool = False) -> None:
+    """Train by gradient, evaluate, and fill the run folder; what stops before that says how to go on."""
+    keep_freed_memory()
+    again = f"go on with: chainrule train --resume {path}"
+    try:
+        _learn_and_write(folder, path, job, tensorboard, is_resumed)
+    except Stopped as stop:
+        raise Stopped(f"{stop}; {again}", stop.exit_code) from None
+    except KeyboardInterrupt:  # outside the loop, which would have noted it and finished its step
+        raise Stopped(f"interrupted; {again}", 130) from None
+    except UserError as error:
+        if Checkpoints(folder).steps() and not isinstance(error, Diverged):
+            raise UserError(f"{error}; then {again}") from None
+        if not is_resumed and not Checkpoints(folder).steps():
+            (folder / RESUMABLE).unlink()  # there is nothing to go on with
+        raise
 
 
-def make_budget(recipe: Recipe, windows: Batches, deadline_seconds: float | None) -> Budget:
-    """Tokens and epochs are turned into steps; of minutes, what is left when the loop begins."""
-    if recipe.minutes is not None:
-        return Budget(seconds=deadline_seconds if deadline_seconds is not None else recipe.minutes * 60)
-    if recipe.steps is not None:
-        return Budget(steps=recipe.steps)
-    tokens = recipe.tokens
-    if tokens is None:
-        tokens = (recipe.epochs or 1.0) * windows.tokens_per_epoch
-    return Budget(steps=max(1, round(tokens / windows.tokens_per_step)))
+def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
+    task = find_task(job.task)(folder)
+    trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
+    trained_at = time.time()
+    validation = task.evaluate(trainer.model, trainer.recipe)
+    evaluated_at = time.time()
+    seconds = trainer.position.seconds
+    metrics = {
+        "seconds": round(seconds if is_resumed else evaluated_at - job.started_at, 3),
+        "training_seconds": round(seconds, 3),
+        "evaluation_seconds": round(evaluated_at - trained_at, 3),
+        "steps": trainer.position.step,
+        "best_step": trainer.position.best_step,
+        "tokens": trainer.tokens_seen,
+        "tokens_per_second": round(trainer.tokens_seen / max(seconds, 1e-9)),
+        "epochs": trainer.epochs_seen,
+        "validation": validation,
+    }
+    for source, epochs in zip(job.data.get("mixture", []), trainer.epochs_seen, strict=False):
+        source["epochs"] = epochs
+    notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
+    write_run(
+        folder, path.name, job.architecture, trainer.model, task.tokenizer, job.data, notes, metrics, job.started_at,
+        training={"recipe": job.recipe, "why": job.why}, task=job.task,
+    )  # fmt: skip
 
 
-def build_model(module: Any, config: Any, tokenizer: Tokenizer, seed: int, counts: np.ndarray) -> NeuralModel:
-    """With random weights; an output bias starts as what is known without any training, how frequent words are."""
-    torch.manual_seed(seed)
-    model: NeuralModel = module.Model(config, tokenizer.vocabulary_size, tokenizer.eos)
-    bias = getattr(model, "output_bias", None)
-    if isinstance(bias, nn.Parameter):
-        frequencies = torch.from_numpy(counts).float() + 1
-        bias.data.copy_((frequencies / frequencies.sum()).log())
-    return model
-
-
-def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = ()) -> Learned:
-    """Train in this run folder, from its newest checkpoint where there is one."""
+def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = ()) -> Trainer:
+    """Train in this run folder, from its newest checkpoint where there is one; the trainer then has the best model."""
     module, config, recipe = job.build()
-    batches = task.batches(recipe)
     checkpoints, journal = Checkpoints(folder), Journal(folder / "metrics.jsonl")
     newest = checkpoints.load()
     if newest:
@@ -79,9 +107,37 @@ def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = 
     model: NeuralModel = task.build(module, config, recipe.seed)
     if not newest:
         task.prime(model, recipe)
+    context = make_context(job, task, model, recipe)
+    journal.rewind(int(newest.facts["step"]) if newest else -1)
+    shown = CallbackList(journal, View(), *callbacks)
+    with CallbackList(shown, Warner(shown.message, recipe.clip, events(journal.path))) as callback:
+        trainer = Trainer(model, recipe, context, callback, checkpoints)
+        if newest:
+            trainer.load(newest)
+        callback.on_event(
+            {
+                "event": "begin",
+                "architecture": job.architecture,
+                "parameters": model.num_parameters,
+                "vocabulary_size": task.tokenizer.vocabulary_size,
+                "total_steps": context.budget.steps,
+                "budget_seconds": context.budget.seconds,
+                "resumed_at_step": trainer.position.step,
+                "chosen": job.why,
+            }
+        )
+        for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
+            callback.message(line)
+        trainer.run()
+        callback.on_event({"event": "end"})
+    return trainer
+
+
+def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> TrainingContext:
+    batches = task.batches(recipe)
     budget = make_budget(recipe, batches, job.budget_seconds)
     has_time = budget.seconds is None or budget.seconds >= SAMPLED_FROM_SECONDS
-    context = TrainingContext(
+    return TrainingContext(
         batches,
         budget,
         task.validation(recipe),
@@ -92,27 +148,15 @@ def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = 
         probe=task.prober(model),
         facts={"job": job.fingerprint},
     )
-    journal.rewind(int(newest.facts["step"]) if newest else -1)
-    shown = CallbackList(journal, View(), *callbacks)
-    with CallbackList(shown, Warner(shown.message, recipe.clip, events(journal.path))) as callback:
-        trainer = Trainer(model, recipe, context, callback, checkpoints)
-        if newest:
-            trainer.load(newest)
-        callback.begin(
-            {
-                "architecture": job.architecture,
-                "parameters": model.num_parameters,
-                "vocabulary_size": task.tokenizer.vocabulary_size,
-                "total_steps": budget.steps,
-                "budget_seconds": budget.seconds,
-                "resumed_at_step": trainer.position.step,
-                "chosen": job.why,
-            }
-        )
-        for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
-            callback.message(line)
-        trainer.run()
-        callback.end()
-    position = trainer.position
-    seen = round(position.step * batches.tokens_per_step)
-    return Learned(model, position.step, seen, batches.epochs(position.step), position.seconds, position.best_step)
+
+
+def make_budget(recipe: Recipe, batches: Batches, deadline_seconds: float | None) -> Budget:
+    """Tokens and epochs are turned into steps; of minutes, what is left when the loop begins."""
+    if recipe.minutes is not None:
+        return Budget(seconds=deadline_seconds if deadline_seconds is not None else recipe.minutes * 60)
+    if recipe.steps is not None:
+        return Budget(steps=recipe.steps)
+    tokens = recipe.tokens
+    if tokens is None:
+        tokens = (recipe.epochs or 1.0) * batches.tokens_per_epoch
+    return Budget(steps=max(1, round(tokens / batches.tokens_per_step)))

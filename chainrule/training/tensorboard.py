@@ -31,8 +31,8 @@ class TensorBoard(Callback):
         self._make_writer = import_writer()
         self._writer: Any = None
 
-    def begin(self, facts: Record) -> None:
-        resumed_at = facts.get("resumed_at_step")
+    def begin(self, record: Record) -> None:
+        resumed_at = record.get("resumed_at_step")
         purge_step = resumed_at + 1 if resumed_at else None  # hides what a killed run did after its last checkpoint
         self._writer = self._make_writer(str(self.folder), purge_step=purge_step, flush_secs=FLUSH_SECONDS)
 
@@ -49,7 +49,7 @@ class TensorBoard(Callback):
         indented = "\n".join(f"    {line}" for line in record["text"].split("\n"))  # a code block: shown as it is
         self._writer.add_text("sample", indented, record["step"])
 
-    def end(self) -> None:
+    def end(self, record: Record) -> None:
         self.close()
 
     def close(self) -> None:

@@ -42,8 +42,8 @@ class View(Callback):
         self._sample = ""
         self._losses = Curve()
 
-    def begin(self, facts: Record) -> None:
-        self._facts = facts
+    def begin(self, record: Record) -> None:
+        self._facts = record
         if self._is_shown:
             is_same = (
                 sys.stdout.isatty()
@@ -70,7 +70,7 @@ class View(Callback):
     def message(self, text: str) -> None:
         self._guard(lambda: self._console.print(Text(visible(text)), soft_wrap=True))
 
-    def end(self) -> None:
+    def end(self, record: Record) -> None:
         self._finish("trained for")
 
     def close(self) -> None:

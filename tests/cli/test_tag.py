@@ -104,11 +104,11 @@ def test_raw_text_is_cut_and_tagged(chainrule, run, monkeypatch):
 
 def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
     """A training of ten steps and one that is stopped after five have the same weights."""
-    from chainrule.training import loop
+    from chainrule.training import trainer
 
     arguments = ("train", "--task", "tagging", "train.conllu", "--validation", "dev.conllu", "--steps", 10, *SETTINGS)
     assert chainrule(*arguments, "--as", "runs/whole")[0] == 0
-    step = loop.Trainer.step
+    step = trainer.Trainer.step
 
     def stop_at_five(self):
         step(self)
@@ -117,10 +117,10 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
 
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(loop.Trainer, "step", stop_at_five)
+    monkeypatch.setattr(trainer.Trainer, "step", stop_at_five)
     code, _, err = chainrule(*arguments, "--as", "runs/stopped")
     assert (code, "go on with: chainrule train --resume runs/stopped" in err) == (130, True)
-    monkeypatch.setattr(loop.Trainer, "step", step)
+    monkeypatch.setattr(trainer.Trainer, "step", step)
     assert chainrule("train", "--resume", "runs/stopped")[0] == 0
     whole, stopped = (Path(f"runs/{name}/model.safetensors").read_bytes() for name in ("whole", "stopped"))
     assert whole == stopped

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chainrule.training.train import train
+from chainrule.training.pipeline import train
 from tests.tasks.toys import request, sentences, translate, write_pairs
 
 Result = tuple[int, str, str]

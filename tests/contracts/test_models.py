@@ -21,7 +21,7 @@ from chainrule.models.contract import (
     remove_row,
     select_rows,
 )
-from chainrule.training.train import MADE_OF_RUNS
+from chainrule.training.resolve import MADE_OF_RUNS
 
 VOCABULARY, EOS = 7, 6
 ARCHITECTURES = [  # mixes: test_mixes.py; what is made for another task than text has a file of its own here
@@ -52,8 +52,8 @@ def fit(architecture: str, ids: np.ndarray, vocabulary_size: int = VOCABULARY, e
     from chainrule.data.batches import Ring, StreamBatches
     from chainrule.training.callbacks import CallbackList
     from chainrule.training.context import Budget, TrainingContext
-    from chainrule.training.loop import Trainer
     from chainrule.training.recipe import Recipe
+    from chainrule.training.trainer import Trainer
 
     torch.manual_seed(0)
     model = module.Model(module.SIZES["tiny"], vocabulary_size, eos)

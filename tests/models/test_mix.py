@@ -141,8 +141,8 @@ def test_entropies_of_a_part_that_learns_are_those_while_it_learned() -> None:
 
 def test_what_it_remembers_is_what_its_parts_do() -> None:
     short, long = counted(2), counted(4)
-    assert mix.Model(mix.Config(), [short, long], "ab").memory == 3
-    assert mix.Model(mix.Config(), [short, recurrent()], "ab").memory is None
+    assert mix.Model(mix.Config(), [short, long], "ab").receptive_field == 3
+    assert mix.Model(mix.Config(), [short, recurrent()], "ab").receptive_field is None
     config = transformer.Config(width=8, num_layers=1, num_heads=2, hidden_width=8, context_length=16)
     limited = transformer.Model(config, VOCABULARY, EOS)
     assert mix.Model(mix.Config(), [short, limited, recurrent()], "abc").context_length == 16

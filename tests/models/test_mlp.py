@@ -21,13 +21,13 @@ def predict(model: Model, words: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("order", [2, 3, 6])
 def test_only_as_many_words_as_the_memory_matter(order: int):
     model = make(order=order)
-    assert model.memory == order - 1
+    assert model.receptive_field == order - 1
     found = predict(model, WORDS)
-    for last in range(model.memory, WORDS.shape[1] + 1):
+    for last in range(model.receptive_field, WORDS.shape[1] + 1):
         changed = WORDS.copy()
-        changed[:, : last - model.memory] = (changed[:, : last - model.memory] + 1) % VOCABULARY
+        changed[:, : last - model.receptive_field] = (changed[:, : last - model.receptive_field] + 1) % VOCABULARY
         np.testing.assert_allclose(predict(model, changed)[:, last - 1], found[:, last - 1], atol=1e-6)
-        changed[:, last - model.memory] = (changed[:, last - model.memory] + 1) % VOCABULARY
+        changed[:, last - model.receptive_field] = (changed[:, last - model.receptive_field] + 1) % VOCABULARY
         assert not np.allclose(predict(model, changed)[:, last - 1], found[:, last - 1], atol=1e-4)
 
 

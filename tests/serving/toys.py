@@ -9,7 +9,7 @@ from chainrule.runs.folder import Run
 from chainrule.serving.library import Library
 from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
-from chainrule.training.train import train
+from chainrule.training.pipeline import train
 from tests.tasks.toys import request, write_pairs
 
 LINES = [

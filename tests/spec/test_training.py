@@ -14,9 +14,9 @@ from chainrule.models.contract import IGNORE
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
-from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
 from chainrule.training.schedule import Schedule
+from chainrule.training.trainer import Trainer
 from tests.training.trainings import FAMILIES, HARD, VOCABULARY, build, go_on, windows
 
 

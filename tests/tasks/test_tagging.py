@@ -11,8 +11,8 @@ from chainrule.data import conllu
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError
 from chainrule.models import tagger
-from chainrule.tasks.base import FOLDER, Material
-from chainrule.tasks.tagging import Settings, Task, prepare
+from chainrule.tasks.base import Material
+from chainrule.tasks.tagging import Settings, Task
 from chainrule.text.choice import Tokenization
 from tests.tagging.treebank import row, write
 
@@ -27,8 +27,8 @@ def texts(tmp_path: Path) -> tuple[str, str]:
 
 
 def make(folder: Path, material: Material, settings: Settings | None = None) -> Task:
-    (folder / FOLDER).mkdir(parents=True)
-    prepare(material, settings or Settings(), folder)
+    folder.mkdir(parents=True)
+    Task.prepare(material, settings or Settings(), folder)
     return Task(folder)
 
 

@@ -17,10 +17,9 @@ from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
 from chainrule.training.learn import learn
-from chainrule.training.loop import Trainer
-from chainrule.training.neural import resume
+from chainrule.training.pipeline import resume, train
 from chainrule.training.recipe import Recipe
-from chainrule.training.train import train
+from chainrule.training.trainer import Trainer
 from tests.tasks.toys import request, write_pairs
 from tests.training.trainings import assert_same_events, assert_same_tensors
 
@@ -111,7 +110,7 @@ def test_a_resumed_task_equals_one_without_interruption(tmp_path, monkeypatch):
                 signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(
-        "chainrule.training.neural.learn",
+        "chainrule.training.learn.learn",
         lambda folder, job, task, callbacks: learn(folder, job, task, (StopAtFive(),)),
     )
     with pytest.raises(Stopped, match="chainrule train --resume"):

@@ -17,8 +17,8 @@ from chainrule.runs.folder import Run
 from chainrule.runs.pairs import load_pairs_run
 from chainrule.tasks._batches import training_batch
 from chainrule.text.choice import Tokenization
+from chainrule.training.pipeline import train
 from chainrule.training.recipe import Recipe
-from chainrule.training.train import train
 from tests.shared_data import FOLDER, requires
 from tests.tasks.toys import request, sentences, translate, write_pairs
 

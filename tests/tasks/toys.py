@@ -6,7 +6,7 @@ import numpy as np
 
 from chainrule.data.split import Splitting
 from chainrule.text.choice import Tokenization
-from chainrule.training.train import Request
+from chainrule.training.request import Request
 
 WORDS = {"rot": "red", "blau": "blue", "gross": "big", "klein": "small", "alt": "old", "neu": "new"}
 

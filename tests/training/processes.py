@@ -11,7 +11,7 @@ from pathlib import Path
 
 SERVER = """
 import json, os, signal, sys, time, traceback
-import chainrule.cli.main, chainrule.training.neural, chainrule.generation
+import chainrule.cli.main, chainrule.training.pipeline, chainrule.generation
 import torch
 torch.set_num_threads(1)
 

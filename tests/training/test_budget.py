@@ -96,6 +96,6 @@ def test_figures_of_a_part_stand_for_the_whole(text):
     ],
 )
 def test_bad_settings_are_refused_before_any_text_is_read(text, monkeypatch, settings, sentence):
-    monkeypatch.setattr("chainrule.training.train.TextSource", None)
+    monkeypatch.setattr("chainrule.tasks.language.TextSource", None)
     with pytest.raises(UserError, match=sentence):
         chainrule.train(text, **settings)

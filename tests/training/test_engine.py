@@ -14,9 +14,9 @@ from chainrule.tape.models import MODELS
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.engine import check_engine
-from chainrule.training.loop import Trainer
-from chainrule.training.neural import resume
+from chainrule.training.pipeline import resume
 from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import Trainer
 from tests.training.trainings import EOS, HARD, VOCABULARY, assert_same_tensors, go_on, train_with_stops, windows
 
 PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=8, optimizer="sgd", learning_rate=0.3, micro_batches=2)

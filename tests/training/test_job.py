@@ -22,8 +22,6 @@ def job() -> Job:
         notes=["one"],
         started_at=12.5,
         overwrite=False,
-        first_shards=[0],
-        weights=[1.0],
         files=[],
         tokens={"tokens/index.json": "ab"},
         why=[],

@@ -15,12 +15,12 @@ FACTS = {"architecture": "gpt", "parameters": 1000, "resumed_at_step": 0}
 def tell(journal: Journal, first: int, last: int) -> None:
     """What the steps from `first` to `last` give rise to."""
     for step in range(first, last + 1):
-        journal.step({"step": step, "loss": 1 / step})
+        journal.on_event({"event": "step", "step": step, "loss": 1 / step})
         if step % 4 == 0:
-            journal.evaluation({"step": step, "loss": 2 / step, "is_best": True})
-            journal.sample({"step": step, "text": f"é\u2028\n{step}"})
+            journal.on_event({"event": "evaluation", "step": step, "loss": 2 / step, "is_best": True})
+            journal.on_event({"event": "sample", "step": step, "text": f"é\u2028\n{step}"})
         if step % 5 == 0:
-            journal.epoch({"epoch": step // 5, "step": step, "loss": 1.5})
+            journal.on_event({"event": "epoch", "epoch": step // 5, "step": step, "loss": 1.5})
 
 
 def end(journal: Journal) -> None:
@@ -33,7 +33,7 @@ def end(journal: Journal) -> None:
 @pytest.fixture
 def uninterrupted(tmp_path: Path) -> bytes:
     journal = Journal(tmp_path / "uninterrupted.jsonl")
-    journal.begin(FACTS)
+    journal.on_event({"event": "begin", **FACTS})
     tell(journal, 1, 12)
     end(journal)
     return journal.path.read_bytes()
@@ -44,14 +44,14 @@ def uninterrupted(tmp_path: Path) -> bytes:
 def test_a_killed_and_resumed_run_has_the_journal_of_an_uninterrupted_one(tmp_path, uninterrupted, checkpoint, tail):
     path = tmp_path / "metrics.jsonl"
     killed = Journal(path)
-    killed.begin(FACTS)
+    killed.on_event({"event": "begin", **FACTS})
     tell(killed, 1, 7)
     killed.close()
     path.write_bytes(path.read_bytes() + tail)
 
     resumed = Journal(path)
     resumed.rewind(checkpoint)
-    resumed.begin({**FACTS, "resumed_at_step": checkpoint})
+    resumed.on_event({"event": "begin", **FACTS, "resumed_at_step": checkpoint})
     resumed.message("resumed")
     tell(resumed, checkpoint + 1, 12)
     end(resumed)
@@ -85,7 +85,7 @@ import os
 from pathlib import Path
 from chainrule.training.journal import Journal
 journal = Journal(Path({str(path)!r}))
-journal.step({{"step": 1, "loss": 2.5}})
+journal.on_event({{"event": "step", "step": 1, "loss": 2.5}})
 os.kill(os.getpid(), 9)
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -96,7 +96,15 @@ os.kill(os.getpid(), 9)
 
 def test_what_is_not_finite_is_null(tmp_path):
     journal = Journal(tmp_path / "metrics.jsonl")
-    journal.step({"step": 1, "loss": float("nan"), "gradient_norm": float("inf"), "epochs": [float("-inf"), 0.5]})
+    journal.on_event(
+        {
+            "event": "step",
+            "step": 1,
+            "loss": float("nan"),
+            "gradient_norm": float("inf"),
+            "epochs": [float("-inf"), 0.5],
+        }
+    )
     line = journal.path.read_text()
     assert json.loads(line, parse_constant=pytest.fail) == {
         "event": "step", "step": 1, "loss": None, "gradient_norm": None, "epochs": [None, 0.5],
@@ -109,7 +117,7 @@ def test_a_torn_last_line_is_passed_over_by_readers_and_cut_off_by_the_next_writ
     path.write_bytes(b'{"event": "step", "step": 1}\n{"event": "st')
     assert list(events(path)) == [{"event": "step", "step": 1}]
     journal = Journal(path)
-    journal.step({"step": 2})
+    journal.on_event({"event": "step", "step": 2})
     journal.close()
     assert path.read_text() == '{"event": "step", "step": 1}\n{"event": "step", "step": 2}\n'
 
@@ -130,7 +138,7 @@ def test_several_watchers_are_told_the_same_and_all_closed_even_if_one_fails(tmp
     paths = [tmp_path / name for name in ("a", "b", "c")]
     journals = [Journal(paths[0]), Failing(paths[1]), Journal(paths[2])]
     with pytest.raises(OSError, match="disk full"), CallbackList(*journals) as callbacks:
-        callbacks.begin(FACTS)
+        callbacks.on_event({"event": "begin", **FACTS})
         tell(callbacks, 1, 12)
         callbacks.message("not journalled")
     assert {path.read_bytes() for path in paths} == {b"".join(uninterrupted.splitlines(keepends=True)[:-1])}
@@ -140,7 +148,7 @@ def test_several_watchers_are_told_the_same_and_all_closed_even_if_one_fails(tmp
 def test_a_run_without_a_checkpoint_begins_anew(tmp_path, uninterrupted):
     journal = Journal(tmp_path / "uninterrupted.jsonl")
     journal.rewind(-1)
-    journal.begin(FACTS)
+    journal.on_event({"event": "begin", **FACTS})
     tell(journal, 1, 12)
     end(journal)
     assert journal.path.read_bytes() == uninterrupted

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
@@ -18,7 +19,7 @@ class Small(NeuralModel):
     def __init__(self) -> None:
         super().__init__(None, 5, 0)
         generator = torch.Generator().manual_seed(0)
-        self.embedding = nn.Parameter(torch.randn(5, 4, generator=generator))
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Parameter(torch.randn(5, 4, generator=generator)))
         self.hidden = nn.Parameter(torch.randn(6, 4, generator=generator))
         self.gain = nn.Parameter(torch.randn(6, generator=generator))
 

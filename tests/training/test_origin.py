@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from chainrule.errors import Diverged
-from chainrule.training import loop
+from chainrule.training import trainer as loop
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
-from chainrule.training.loop import Trainer
+from chainrule.training.trainer import Trainer
 from chainrule.training.worker_pool import CAN_FORK
 from tests.training.trainings import HARD, build, windows
 

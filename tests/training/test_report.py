@@ -22,11 +22,11 @@ def step_record(step: int, **changes):
 
 def write(path: Path, steps: list[dict], evaluations: list[dict] = ()) -> Path:
     journal = Journal(path)
-    journal.begin({"architecture": "gpt"})
+    journal.on_event({"event": "begin", "architecture": "gpt"})
     for record in steps:
-        journal.step(record)
+        journal.on_event({"event": "step", **record})
     for record in evaluations:
-        journal.evaluation(record)
+        journal.on_event({"event": "evaluation", **record})
     journal.close()
     return path
 

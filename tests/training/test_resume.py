@@ -68,7 +68,7 @@ def test_so_it_is_with_the_plain_update_rules(optimizer, tmp_path):
 
 def test_so_it_is_with_a_sampled_softmax(tmp_path, monkeypatch):
     """Which words are drawn depends on the seed and the step alone."""
-    monkeypatch.setattr("chainrule.training.loop.Sampler", partial(Sampler, head=3, tail=4))
+    monkeypatch.setattr("chainrule.training.trainer.Sampler", partial(Sampler, head=3, tail=4))
     recipe = replace(HARD, sampled_softmax=0.6)
 
     def context():
@@ -152,7 +152,7 @@ def train(text: Path, run: str, **settings):
     )
 
 
-@pytest.mark.parametrize("place", ["chainrule.training.neural.write_run", "chainrule.runs.making._write_manifest"])
+@pytest.mark.parametrize("place", ["chainrule.training.pipeline.write_run", "chainrule.runs.making._write_manifest"])
 def test_what_is_killed_while_the_run_is_written_can_still_be_resumed(text, place, monkeypatch):
     """The checkpoints stay until the run has its name."""
     train(text, "runs/whole")
@@ -189,7 +189,7 @@ def stopped(text, monkeypatch) -> Path:
         raise SystemError("crash")
 
     with monkeypatch.context() as patch, pytest.raises(SystemError):
-        patch.setattr("chainrule.training.neural.evaluate_shards", crash)
+        patch.setattr("chainrule.tasks.language.evaluate_shards", crash)
         train(text, "runs/cows")
     return making.unfinished(Path("runs/cows"))
 
@@ -264,7 +264,7 @@ def test_a_resumed_training_that_overwrites_replaces_the_old_run_only_at_its_end
         raise SystemError("crash")
 
     with monkeypatch.context() as patch, pytest.raises(SystemError):
-        patch.setattr("chainrule.training.neural.evaluate_shards", crash)
+        patch.setattr("chainrule.tasks.language.evaluate_shards", crash)
         train(text, "runs/cows", overwrite=True, seed=3)
     assert chainrule.load("runs/cows").config["training"]["recipe"]["seed"] == 0
     again = resume("runs/cows")

@@ -75,7 +75,7 @@ def test_ctrl_c_outside_the_loop_says_how_to_go_on_too(text, monkeypatch):
     def press(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("chainrule.training.neural.evaluate_shards", press)
+    monkeypatch.setattr("chainrule.tasks.language.evaluate_shards", press)
     from chainrule.errors import Stopped
 
     with pytest.raises(Stopped, match="interrupted; go on with: chainrule train --resume runs/cows") as stop:

@@ -30,14 +30,14 @@ def scalars(accumulator, tag: str) -> list[tuple[int, float]]:
 def test_tensorboard_reads_back_what_was_written(tmp_path):
     pytest.importorskip("tensorboard")
     board = TensorBoard(tmp_path)
-    board.begin({"resumed_at_step": 0})
+    board.on_event({"event": "begin", "resumed_at_step": 0})
     board.step(step_record(1))
     board.step({**step_record(2), "bits_per_byte": None})
     board.epoch({"epoch": 1, "step": 2, "loss": 6.0})
     board.evaluation({"step": 2, "loss": 3.5, "perplexity": 33.0, "bits_per_byte": 1.25, "is_best": True})
     board.sample({"step": 2, "text": "# To be,\nor not"})
     board.message("not for TensorBoard")
-    board.end()
+    board.on_event({"event": "end"})
     board.close()
 
     found = read(tmp_path)
@@ -60,12 +60,12 @@ def test_tensorboard_reads_back_what_was_written(tmp_path):
 def test_a_resumed_run_hides_what_came_after_the_checkpoint(tmp_path):
     pytest.importorskip("tensorboard")
     killed = TensorBoard(tmp_path)
-    killed.begin({"resumed_at_step": 0})
+    killed.on_event({"event": "begin", "resumed_at_step": 0})
     for step in (1, 2, 3):
         killed.step({**step_record(step), "gradient_norm": 9.0})
     killed.close()
     resumed = TensorBoard(tmp_path)
-    resumed.begin({"resumed_at_step": 2})
+    resumed.on_event({"event": "begin", "resumed_at_step": 2})
     for step in (3, 4):
         resumed.step(step_record(step))
     resumed.close()

@@ -62,7 +62,7 @@ def test_a_tokenizer_of_another_run_can_be_used_again(text):
 
 def test_several_shards_give_the_same_model_as_one(text, monkeypatch):
     whole = chainrule.train(text)
-    monkeypatch.setattr("chainrule.training.prepare.ShardWriter", partial(ShardWriter, tokens_per_shard=100))
+    monkeypatch.setattr("chainrule.data.prepare.ShardWriter", partial(ShardWriter, tokens_per_shard=100))
     monkeypatch.setattr("chainrule.data.corpus.Corpus.batches", _a_few_at_a_time)
     parts = chainrule.train(text)
     assert len(parts.shards("train")) > 10
@@ -90,7 +90,7 @@ def test_an_infinigram_tells_where_a_context_was_seen(text):
 
 
 def test_places_are_found_in_every_shard(text, monkeypatch):
-    monkeypatch.setattr("chainrule.training.prepare.ShardWriter", partial(ShardWriter, tokens_per_shard=100))
+    monkeypatch.setattr("chainrule.data.prepare.ShardWriter", partial(ShardWriter, tokens_per_shard=100))
     monkeypatch.setattr("chainrule.data.corpus.Corpus.batches", _a_few_at_a_time)
     run = chainrule.train(text, model="infinigram", unit="line", validation_fraction=0.0)
     assert len(run.shards()) > 10

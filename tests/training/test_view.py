@@ -37,7 +37,7 @@ class Screen:
             file=self.file, width=width, force_terminal=True, legacy_windows=False, _environ=environment, **console
         )
         self.view = View(self.console, lambda: self.now)
-        self.view.begin(facts)
+        self.view.on_event({"event": "begin", **facts})
 
     def shows(self) -> str:
         """What the view looks like now, lines joined by single spaces."""
@@ -136,7 +136,7 @@ def test_what_stays_is_one_or_two_lines_below_the_messages():
     screen.view.step(step_record(999))
     screen.view.evaluation(evaluation(999, 2.0, is_best=True))
     screen.view.step(step_record(1000, loss=2.25))
-    screen.view.end()
+    screen.view.on_event({"event": "end"})
     screen.view.close()
     assert screen.printed().endswith(
         "trained for 1,000 steps, 4,096,000 tokens (1.25 epochs) in 5:00, training loss 2.2500\n"
@@ -163,13 +163,13 @@ def test_no_color_means_none():
 
 def test_without_a_terminal_only_messages_are_printed(capsys):
     view = View()
-    view.begin(FACTS)
+    view.on_event({"event": "begin", **FACTS})
     for step in range(1, 50):
         view.step(step_record(step))
     view.evaluation(evaluation(50, 2.0, is_best=True))
     view.sample({"step": 50, "text": "To be"})
     view.message("a line for people, which is longer than the eighty columns that rich takes a file to be wide")
-    view.end()
+    view.on_event({"event": "end"})
     view.close()
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -197,7 +197,7 @@ def test_a_terminal_that_went_away_does_not_end_the_training():
     screen.view.step(step_record(1))
     screen.view.message("unseen")
     screen.view.step(step_record(2))
-    screen.view.end()
+    screen.view.on_event({"event": "end"})
     screen.view.close()
 
 

@@ -7,8 +7,8 @@ import pytest
 
 import chainrule
 from chainrule.data.shards import TokenShards
-from chainrule.training.job import Job
-from chainrule.training.learn import make_budget, make_windows
+from chainrule.tasks.language import Task
+from chainrule.training.learn import make_budget
 from chainrule.training.recipe import Recipe
 
 LINES = {"a.txt": "alpha {} is here", "b.txt": "beta beta {} is there too", "c.txt": "gamma {}"}
@@ -24,14 +24,10 @@ def run(tmp_path: Path):
     )
 
 
-def job(first_shards: list[int], weights: list[float]) -> Job:
-    return Job("bow", {}, {}, {}, [], 0.0, False, first_shards, weights, [], {}, [])
-
-
 def test_every_source_of_a_mixture_is_a_ring_of_its_own(run):
     shards = TokenShards(run.path / "tokens", "train")
     assert len(shards) == 3
-    windows = make_windows(job([0, 1, 2], [5.0, 3.0, 2.0]), Recipe(window=8), shards)
+    windows = Task(run.path).batches(Recipe(window=8))
     for ring, word, other in zip(windows.rings, ("alpha", "beta", "gamma"), ("beta", "gamma", "alpha"), strict=True):
         text = run.tokenizer.decode(ring.take(np.array([0]), ring.size)[0])
         assert word in text and other not in text
@@ -59,16 +55,15 @@ def test_epochs_of_a_run_are_weight_times_tokens_by_size(run):
 def test_tokens_and_epochs_become_steps(run, budget, steps):
     shards = TokenShards(run.path / "tokens", "train")
     recipe = Recipe(window=8, batch_size=5, **budget)
-    windows = make_windows(job([0, 1, 2], [5.0, 3.0, 2.0]), recipe, shards)
+    windows = Task(run.path).batches(recipe)
     expected = steps or round(2 * shards.part.tokens / 40)
     found = make_budget(recipe, windows, None)
     assert (found.steps, found.seconds) == (expected, None)
 
 
 def test_minutes_are_seconds_or_what_is_left_of_them(run):
-    shards = TokenShards(run.path / "tokens", "train")
     recipe = Recipe(minutes=2.0)
-    windows = make_windows(job([0], [1.0]), recipe, shards)
+    windows = Task(run.path).batches(recipe)
     assert make_budget(recipe, windows, None).seconds == 120
     assert make_budget(recipe, windows, 97.5).seconds == 97.5
 

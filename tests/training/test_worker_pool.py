@@ -9,12 +9,14 @@ import pytest
 import torch
 
 from chainrule.errors import UserError
+from chainrule.tasks.base import Task
 from chainrule.training import worker_pool
 from chainrule.training.budget import WORTH_FORKING, Speed, choose_workers
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
-from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.resolve import Resolved
+from chainrule.training.trainer import Trainer
 from chainrule.training.worker_pool import CAN_FORK, check_workers, shared
 from tests.training.processes import Commands, steps_journalled, until
 from tests.training.trainings import FAMILIES, HARD, assert_same_tensors, build, go_on, train_with_stops, windows
@@ -75,7 +77,7 @@ def test_processes_end_with_the_training():
 def test_a_process_that_is_killed_ends_the_training_with_a_sentence():
     recipe = replace(PLAIN, workers=2, steps=1000)
     trainer = Trainer(build("mlp"), recipe, TrainingContext(windows(recipe), Budget(steps=1000)), CallbackList(), None)
-    with trainer.together():
+    with trainer.workers_running():
         trainer.step()
         assert trainer._workers is not None
         os.kill(trainer._workers._ids[0], signal.SIGKILL)
@@ -136,14 +138,17 @@ def test_where_processes_cannot_be_forked_they_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(("gain", "workers"), [(0.8, 1), (1.01, 1), (1.3, 4)])
-def test_processes_are_hired_where_they_are_faster(monkeypatch, gain, workers):
-    def measure(module, config, recipe, text, seconds):
-        return Speed(1000.0 * (gain if recipe.workers > 1 else 1), 1.0, 1)
+def test_several_processes_are_chosen_where_they_are_faster(monkeypatch, gain, workers):
+    def measure(resolved, task, recipe, seconds):
+        return Speed(1000.0 * (gain if recipe.workers > 1 else 1), None)
+
+    def resolved(**chosen):
+        return Resolved(Task, None, "lstm", None, None, PLAIN, chosen)
 
     monkeypatch.setattr("chainrule.training.budget.measure", measure)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    recipe, speed = choose_workers(None, None, PLAIN, None, 1.0, is_asked=False)
+    recipe, speed = choose_workers(resolved(), None, 1.0)
     assert recipe.workers == workers
     assert speed.training == 1000 * (gain if workers > 1 else 1)
-    assert choose_workers(None, None, PLAIN, None, 1.0, is_asked=True)[0].workers == 1
+    assert choose_workers(resolved(workers=1), None, 1.0)[0].workers == 1
     assert WORTH_FORKING > 1

@@ -18,8 +18,8 @@ from chainrule.training.callbacks import Callback, CallbackList, Record
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import Journal
-from chainrule.training.loop import Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import Trainer
 
 VOCABULARY, EOS = 11, 10
 FAMILIES = ("elman", "ugrnn", "gru", "lstm", "mlp", "bow", "attention", "transformer")
@@ -89,7 +89,7 @@ def go_on(
     model, checkpoints, log = build(architecture), Checkpoints(folder), Log(folder / "metrics.jsonl")
     newest = checkpoints.load()
     log.rewind(int(newest.facts["step"]) if newest else -1)
-    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps), "validation": stream(3)} | context
+    settings = {"batches": windows(recipe), "budget": Budget(steps=recipe.steps), "validation": stream(3)} | context
     with CallbackList(log, StopAt(stop_at)) as callbacks:
         trainer = Trainer(model, recipe, TrainingContext(**settings), callbacks, checkpoints)
         if newest:

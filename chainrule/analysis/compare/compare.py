@@ -21,13 +21,16 @@ from chainrule.analysis.compare.table import make_table
 from chainrule.config import to_json
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
+from chainrule.data.prepare import TextSource, choose_tokenizer
 from chainrule.data.split import Splitting
 from chainrule.errors import Stopped, UserError
 from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.models.contract import Counts
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
-from chainrule.training.prepare import TextSource, Tokenization, choose_tokenizer
+from chainrule.text.choice import Tokenization
+from chainrule.training.pipeline import train
 from chainrule.training.recipe import BUDGETS
-from chainrule.training.train import Request, default_name, train
+from chainrule.training.request import Request, default_name
 
 PLAN = "comparison.json"
 DEFAULT_TOKENIZER = "bpe"  # one for all, so that models and not tokens are compared
@@ -154,7 +157,7 @@ def _obtain(entrant: Entrant, asked: Comparison, source: TextSource | None, path
     if (folder / "config.json").is_file():
         return Run(folder)
     if (unfinished(folder) / RESUMABLE).is_file():
-        from chainrule.training.neural import resume
+        from chainrule.training.pipeline import resume
 
         return resume(folder, {})
     assert source is not None
@@ -165,7 +168,7 @@ def _request(entrant: Entrant, asked: Comparison, source: TextSource, folder: Pa
     assert entrant.model is not None
     settings: dict[str, Any] = dict(entrant.settings)
     module = registry.find("chainrule.models", entrant.model, "model")
-    if not hasattr(module.Model, "fit") and not any(name in settings for name in BUDGETS):
+    if not issubclass(module.Model, Counts) and not any(name in settings for name in BUDGETS):
         settings["minutes"] = asked.minutes
     own = settings.pop("tokenizer", None)
     return Request(

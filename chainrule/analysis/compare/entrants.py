@@ -7,7 +7,7 @@ from pathlib import Path
 from chainrule import registry
 from chainrule.errors import UserError
 from chainrule.runs.folder import HOME, Run
-from chainrule.training.train import MADE_OF_RUNS
+from chainrule.training.resolve import MADE_OF_RUNS
 
 LADDER = (
     "ngram:order=1", "ngram:order=2", "ngram:order=3", "ngram:order=5", "ngram:order=5,smoothing=witten-bell",

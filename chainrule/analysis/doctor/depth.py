@@ -106,7 +106,7 @@ def _describe_depth(gradients: Gradients) -> list[Finding]:
 
 
 def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
-    if model.memory is not None or not gradients.distances[0] > 0:
+    if model.receptive_field is not None or not gradients.distances[0] > 0:
         return []  # how far back it looks was set
     reach, most = gradients.reach, len(gradients.distances) - 1
     end = f"{reach:,} tokens back" if reach < most else f"{most:,} tokens back, the farthest that was looked at"

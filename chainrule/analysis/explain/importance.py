@@ -39,7 +39,7 @@ def weigh(model: LanguageModel, ids: np.ndarray, token: int) -> Importance:
 
 def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float | None]:
     """For each of ids[1:]: by how much log p(token) falls without it. What comes before the first is read once."""
-    reach = min(len(ids) - 1, MOST_LEFT_OUT, model.memory or MOST_LEFT_OUT)
+    reach = min(len(ids) - 1, MOST_LEFT_OUT, model.receptive_field or MOST_LEFT_OUT)
     if reach == 0:
         return [None] * (len(ids) - 1)
     first = len(ids) - reach
@@ -56,8 +56,8 @@ def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float |
             copies = select_rows(before.state, np.zeros(len(group), np.int64))
             found.append(_log_probability(step(model, ids[group], copies)[0], token))
         without = np.concatenate(found)
-    beyond = None if model.memory is None else 0.0  # what a model cannot see does not matter to it
-    far = [beyond if reach == model.memory else None] * (first - 1)
+    beyond = None if model.receptive_field is None else 0.0  # what a model cannot see does not matter to it
+    far = [beyond if reach == model.receptive_field else None] * (first - 1)
     with np.errstate(invalid="ignore"):
         near = (whole - without).tolist()
     return [*far, *(None if isnan(each) else each for each in near)]  # impossible with it and without

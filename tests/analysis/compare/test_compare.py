@@ -21,7 +21,7 @@ from chainrule.analysis.compare.report import Report
 from chainrule.analysis.compare.table import make_table, to_csv, to_markdown
 from chainrule.data.documents import cut
 from chainrule.errors import Stopped, UserError
-from chainrule.training.prepare import Tokenization
+from chainrule.text.choice import Tokenization
 
 MODELS = ("ngram:order=2", "ngram:order=3,smoothing=katz", "mlp:size=tiny,steps=30", "transformer:size=tiny,steps=30")
 

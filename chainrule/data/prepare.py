@@ -14,15 +14,16 @@ from chainrule.data.split import Split, Splitting, content_fractions, decide
 from chainrule.errors import UserError
 from chainrule.progress import progress
 from chainrule.text.base import Tokenizer
-from chainrule.text.choice import Tokenization as Tokenization
-from chainrule.text.choice import make_tokenizer
+from chainrule.text.choice import Tokenization, make_tokenizer
 
 Pairs = Iterator[tuple[int, Documents, Documents]]  # (number of the source, training, validation)
 MIX_SEED = 0x6D6978  # which documents of a source are kept must not depend on which are validation
 
 
 @dataclass
-class Prepared:
+class PreparedText:
+    """The tokenizer, and what the shards hold."""
+
     tokenizer: Tokenizer
     parts: dict[str, Part]
     unit: str
@@ -32,10 +33,10 @@ class Prepared:
 
 
 class TextSource:
-    """What training reads: inputs with a split, or with a validation text of their own; and mixed by weight.
+    """The text that training reads: inputs with a split, or with a validation text of their own, mixed by weight.
 
-    A model that reads its text once takes of each source what the mixture allows; one that reads as often as it
-    likes `may_repeat`, and has all of them.
+    `may_repeat`: whether the model reads as often as it likes, and so gets every source whole. A model that reads its
+    text once gets of each source the part that keeps the shares of the mixture.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: st
         return make_tokenizer((train for _, train, _ in source.pairs(advance) if len(train)), tokenization, default)
 
 
-def prepare(source: TextSource, tokenization: Tokenization, folder: Path, default_tokenizer: str) -> Prepared:
+def prepare_text(source: TextSource, tokenization: Tokenization, folder: Path, default_tokenizer: str) -> PreparedText:
     """The tokenizer and, in `folder`, the shards of the training and validation text."""
     tokenizer = choose_tokenizer(source, tokenization, default_tokenizer)
     folder.mkdir()
@@ -118,4 +119,4 @@ def prepare(source: TextSource, tokenization: Tokenization, folder: Path, defaul
     write_index(folder, parts, paths, train_shards.dtype, tokenizer.fingerprint)
     if not parts["train"].documents:
         raise UserError("there is no training text left after the split; lower --validation-fraction or give more text")
-    return Prepared(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))
+    return PreparedText(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))

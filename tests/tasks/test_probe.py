@@ -11,8 +11,9 @@ import torch
 import chainrule
 from chainrule.api import resume
 from chainrule.errors import Stopped
+from chainrule.tasks._probe import CONTEXT_TOKENS, TOP, Contexts
 from chainrule.training.journal import events
-from chainrule.training.probe import CONTEXT_TOKENS, MOMENTS, TOP, Contexts, moments_until
+from chainrule.training.trainer import PROBES, probes_due
 from tests.training.trainings import EOS, FAMILIES, HARD, StopAt, build, go_on, stream, train_with_stops, without_times
 
 
@@ -29,9 +30,9 @@ class Letters:
 
 
 def test_moments_are_dense_in_the_beginning_and_end_at_the_end():
-    assert [moments_until((n / MOMENTS) ** 2) for n in range(MOMENTS + 1)] == list(range(MOMENTS + 1))
-    assert moments_until(0.25) == MOMENTS // 2
-    assert moments_until(1.7) == MOMENTS
+    assert [probes_due((n / PROBES) ** 2) for n in range(PROBES + 1)] == list(range(PROBES + 1))
+    assert probes_due(0.25) == PROBES // 2
+    assert probes_due(1.7) == PROBES
 
 
 @pytest.mark.parametrize("architecture", FAMILIES)
@@ -80,7 +81,7 @@ def looking(folder, stops=()):
 
 
 def test_looks_come_before_the_first_step_and_with_the_last(tmp_path):
-    due = [math.floor(MOMENTS * math.sqrt((step - 0.5) / HARD.steps)) for step in range(1, HARD.steps)] + [MOMENTS]
+    due = [math.floor(PROBES * math.sqrt((step - 0.5) / HARD.steps)) for step in range(1, HARD.steps)] + [PROBES]
     expected = [0] + [step for step, (before, now) in enumerate(pairwise([0, *due]), 1) if now > before]
     assert looking(tmp_path / "whole") == expected == looking(tmp_path / "pieces", stops=(1, 5, 6, 13))
 

@@ -25,14 +25,19 @@ from chainrule.training.nest import flatten, put_rows, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.origin import OUTPUT, Origin, watched
 from chainrule.training.precision import check_precision
-from chainrule.training.probe import moments_until
 from chainrule.training.recipe import Recipe
 from chainrule.training.record import Records
 from chainrule.training.worker_pool import WorkerPool, check_workers, shared, threads
 
 SECONDS_BEFORE_AN_EVALUATION_IS_STORED = 5.0
 SECONDS_BETWEEN_SAMPLES = 30.0
+PROBES = 24  # over the whole budget
 MIX = 1_000_003  # keeps the random numbers of neighbouring seeds apart
+
+
+def probes_due(progress: float) -> int:
+    """How many probes are due by then: the n-th at (n / PROBES)², as most is learned in the beginning."""
+    return int(PROBES * min(progress, 1.0) ** 0.5 + 1e-9)
 
 
 class Trainer:
@@ -53,7 +58,7 @@ class Trainer:
         self.position = Position()
         self.state: State | None = None  # of a recurrent model, between windows
         if model.carries_state:
-            self.state = model.start(context.windows.batch_size)
+            self.state = model.start(context.batches.batch_size)
         self.average = copy_weights(model) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
@@ -72,7 +77,7 @@ class Trainer:
         self.model.train()
         began = self.context.clock() - self.position.seconds
         saved_at = self.position.seconds
-        with stop_requests() as request, self.together():
+        with stop_requests() as request, self.workers_running():
             if self.position.step == 0:
                 self._probe()
             while not self.context.budget.is_over(self.position.step, self.position.seconds):
@@ -103,14 +108,14 @@ class Trainer:
         raise Stopped(f"stopped after step {self.position.step}", 128 + request.signal)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Within, the other processes that the recipe asks for are at work beside this one."""
-        windows = self.context.windows
-        others = min(self.recipe.workers, windows.batch_size) - 1
+    def workers_running(self) -> Iterator[None]:
+        """A context in which the worker processes that the recipe asks for run beside this one."""
+        batches = self.context.batches
+        others = min(self.recipe.workers, batches.batch_size) - 1
         if others < 1:
             yield
             return
-        most = -(-windows.batch_size // (others + 1)) * windows.length
+        most = -(-batches.batch_size // (others + 1)) * batches.length
         if self.state is not None:
             self.state = unflatten(self.state, {name: shared(each) for name, each in flatten(self.state).items()})
         with threads(1):
@@ -152,22 +157,22 @@ class Trainer:
         candidates = self.sampler.draw() if self.sampler and is_sampled else None
         if rank:
             torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
-        window = self.context.windows.batch(step)
-        self._row_count = len(window.inputs)
-        return self._gradient(window, candidates, self._rows(rank))
+        batch = self.context.batches.batch(step)
+        self._row_count = len(batch.inputs)
+        return self._gradient(batch, candidates, self._rows(rank))
 
     def _rows(self, rank: int) -> Tensor:
         """Which rows of the batch that is being read are this process's."""
-        workers = min(self.recipe.workers, self.context.windows.batch_size)
+        workers = min(self.recipe.workers, self.context.batches.batch_size)
         return torch.arange(self._row_count).tensor_split(workers)[rank]
 
     def _gradient(
-        self, window: TrainingBatch, candidates: Candidates | None, rows: Tensor | None = None
+        self, batch: TrainingBatch, candidates: Candidates | None, rows: Tensor | None = None
     ) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
-        inputs, targets = torch.from_numpy(window.inputs), torch.from_numpy(window.targets)
-        condition = change_arrays(window.condition, torch.from_numpy)
-        count = int((window.targets != IGNORE).sum())
+        inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
+        condition = change_arrays(batch.condition, torch.from_numpy)
+        count = int((batch.targets != IGNORE).sum())
         nats = 0.0
         rows = torch.arange(len(inputs)) if rows is None else rows
         for piece in rows.tensor_split(self.recipe.micro_batches):
@@ -175,10 +180,10 @@ class Trainer:
                 continue
             state = None
             if self.state is not None:
-                state = self.model.start(len(piece)) if window.is_fresh else select_rows(self.state, piece)
+                state = self.model.start(len(piece)) if batch.is_fresh else select_rows(self.state, piece)
             with torch.autocast("cpu", torch.bfloat16, enabled=self.recipe.precision == "bfloat16"):
-                batch = Batch(inputs[piece], targets[piece], select_rows(condition, piece))
-                loss, state = self._advance(batch, state, candidates)
+                micro_batch = Batch(inputs[piece], targets[piece], select_rows(condition, piece))
+                loss, state = self._advance(micro_batch, state, candidates)
             (loss.total / count).backward()
             nats += float(loss.total.detach())
             if self.state is not None:
@@ -189,13 +194,13 @@ class Trainer:
         """Before the update, so that the weights are still those of the step before."""
         if isfinite(nats) and isfinite(norm):
             return
-        window = self.context.windows.batch(self.position.step)
+        batch = self.context.batches.batch(self.position.step)
         what = f"the loss is {nats}" if not isfinite(nats) else f"the gradient's norm is {norm}"
         where = self._find_origin().describe()
         kept = self.checkpoints.steps() if self.checkpoints else []
         last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was stored yet"
         raise Diverged(
-            f"{what} at step {self.position.step} ({self.context.describe_batch(window)}){where}, so training stopped "
+            f"{what} at step {self.position.step} ({self.context.describe_batch(batch)}){where}, so training stopped "
             f"before that update; {last}. Look at that text, or train anew with lower rates "
             "(learning_rate, matrix_learning_rate)"
         )
@@ -206,9 +211,9 @@ class Trainer:
         A state that was handed on has been written over by now, so the batch is read as if nothing came before it.
         """
         if self.state is not None:
-            self.state = self.model.start(self.context.windows.batch_size)
+            self.state = self.model.start(self.context.batches.batch_size)
         progress = self.context.budget.progress(self.position.step, self.position.seconds)
-        ranks = range(min(self.recipe.workers, self.context.windows.batch_size))
+        ranks = range(min(self.recipe.workers, self.context.batches.batch_size))
         with watched(self.model) as origin:
             nats = sum(self._read(rank, self.position.step, progress)[0] for rank in ranks)
         if not isfinite(nats) and origin.value is None:
@@ -216,29 +221,29 @@ class Trainer:
         return origin
 
     def _count_epoch(self, nats: float, tokens: int) -> None:
-        position, windows = self.position, self.context.windows
-        before, after = (max(windows.epochs(step)) for step in (position.step - 1, position.step))
+        position, batches = self.position, self.context.batches
+        before, after = (max(batches.epochs(step)) for step in (position.step - 1, position.step))
         position.epoch_nats += nats
         position.epoch_tokens += tokens
         if int(after) > int(before):
             mean = position.epoch_nats / position.epoch_tokens
-            self.callback.epoch({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
+            self.callback.on_event({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
             position.epoch_nats, position.epoch_tokens = 0.0, 0
 
     def _record(self) -> None:
         is_last = self.context.budget.is_over(self.position.step, self.position.seconds)
         if not is_last and not self._records.is_due(self.position.seconds, self.context.budget):
             return
-        windows, position = self.context.windows, self.position
+        batches, position = self.context.batches, self.position
         record = self._records.averages(position.seconds)
         self._records = Records(since=position.seconds)
         per_byte = self.context.bytes_per_token
-        self.callback.step(
+        self.callback.on_event(
             {
                 "event": "step",
                 "step": position.step,
-                "tokens": round(position.step * windows.tokens_per_step),
-                "epochs": [round(each, 4) for each in windows.epochs(position.step)],
+                "tokens": round(position.step * batches.tokens_per_step),
+                "epochs": [round(each, 4) for each in batches.epochs(position.step)],
                 "progress": min(self.context.budget.progress(position.step - 1, position.seconds), 1.0),
                 "seconds": round(position.seconds, 3),
                 "bits_per_byte": record["loss"] / log(2) / per_byte if per_byte else None,
@@ -267,7 +272,7 @@ class Trainer:
             if is_best:
                 position.best_loss, position.best_step = found.rank, position.step
                 self.best = {name: each.detach().clone() for name, each in self._named().items()}
-            self.callback.evaluation(
+            self.callback.on_event(
                 {
                     "event": "evaluation",
                     "step": position.step,
@@ -278,13 +283,13 @@ class Trainer:
             )
             if self.context.sample is not None and self._has_time_to_sample():
                 self.model.eval()
-                self.callback.sample({"event": "sample", "step": position.step, "text": self.context.sample()})
+                self.callback.on_event({"event": "sample", "step": position.step, "text": self.context.sample()})
         self.model.train()
 
     def _probe_if_due(self) -> None:
         position, budget = self.position, self.context.budget
         is_over = budget.is_over(position.step, position.seconds)
-        due = moments_until(1.0 if is_over else budget.progress(position.step - 1, position.seconds))
+        due = probes_due(1.0 if is_over else budget.progress(position.step - 1, position.seconds))
         if due > position.probed:
             position.probed = due
             self._probe()
@@ -293,7 +298,7 @@ class Trainer:
         if self.context.probe is not None:
             with self._averaged(), threads(self._threads):
                 contexts = self.context.probe()
-            self.callback.probe({"event": "probe", "step": self.position.step, "contexts": contexts})
+            self.callback.on_event({"event": "probe", "step": self.position.step, "contexts": contexts})
 
     def _has_time_to_sample(self) -> bool:
         """Not in short trainings, nor more often than once a minute."""
@@ -312,6 +317,15 @@ class Trainer:
             for name, parameter in self._named().items() if chosen is not None else ():
                 parameter.copy_(chosen[name])  # type: ignore[index]
         self.model.eval()
+
+    @property
+    def tokens_seen(self) -> int:
+        return round(self.position.step * self.context.batches.tokens_per_step)
+
+    @property
+    def epochs_seen(self) -> list[float]:
+        """One figure per source of the data."""
+        return self.context.batches.epochs(self.position.step)
 
     def _named(self) -> dict[str, nn.Parameter]:
         return dict(self.model.named_parameters())

@@ -6,8 +6,8 @@ import torch
 
 import chainrule
 from chainrule.errors import UserError
+from chainrule.tasks._vectors import vectors_by_counting
 from chainrule.training.recipe import Recipe
-from chainrule.training.vectors import vectors_by_counting
 
 KINDS = {"animals": range(4), "verbs": range(4, 8), "plants": range(8, 12)}  # animal verb plant, over and over
 END = 12

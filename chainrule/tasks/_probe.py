@@ -3,24 +3,18 @@ later how its predictions became sharp. Weights of the past are not kept, and ne
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 
 from chainrule.models._neural import NeuralModel
 from chainrule.text.base import Tokenizer
-from chainrule.training.callbacks import Record
 
 CONTEXTS = 4
 CONTEXT_TOKENS = 32  # that are read
 TOP = 8  # of each prediction, the likeliest tokens
 NEARBY = 64  # tokens in which a place within a document is looked for
-MOMENTS = 24  # over the whole budget
-
-
-def moments_until(progress: float) -> int:
-    """How many looks are due by then: the n-th at (n / MOMENTS)², as most is learned in the beginning."""
-    return int(MOMENTS * min(progress, 1.0) ** 0.5 + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Contexts:
         return cls(stream[before].astype(np.int64), stream[places].astype(np.int64))
 
     @torch.no_grad()
-    def look(self, model: NeuralModel, tokenizer: Tokenizer) -> list[Record]:
+    def look(self, model: NeuralModel, tokenizer: Tokenizer) -> list[dict[str, Any]]:
         """For each, what the model expects: the likeliest tokens, and the one that came with its probability."""
         was_training = model.training
         model.eval()
@@ -59,7 +53,7 @@ def _way_inside(nearby: np.ndarray, eos: int) -> int:
     return int(np.argmax((nearby[1:] != eos) & (nearby[:-1] != eos)))
 
 
-def _written(ids: np.ndarray, following: int, die: np.ndarray, tokenizer: Tokenizer) -> Record:
+def _written(ids: np.ndarray, following: int, die: np.ndarray, tokenizer: Tokenizer) -> dict[str, Any]:
     starts = np.flatnonzero(ids == tokenizer.eos)
     document = ids[starts[-1] + 1 :] if len(starts) else ids
     likeliest = np.argsort(-die, kind="stable")[:TOP].tolist()

@@ -14,15 +14,15 @@ from chainrule.training.callbacks import CallbackList, Record
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
-from chainrule.training.loop import MIX, Trainer
 from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import MIX, Trainer
 from tests.training.trainings import FAMILIES, HARD, Log, assert_same_tensors, build, go_on, stream, windows
 
 PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=6, optimizer="sgd", learning_rate=0.1, clip=0.0)
 
 
 def trainer_of(model, recipe=PLAIN, callback=None, **context) -> Trainer:
-    settings = {"windows": windows(recipe), "budget": Budget(steps=recipe.steps)} | context
+    settings = {"batches": windows(recipe), "budget": Budget(steps=recipe.steps)} | context
     return Trainer(model, recipe, TrainingContext(**settings), callback or CallbackList(), None)
 
 
@@ -157,7 +157,7 @@ def test_the_journal_has_the_average_training_loss_of_every_epoch(architecture, 
     recipe = replace(PLAIN, steps=13, schedule="constant")
     model, batches = build(architecture, dropout=0.0), windows(recipe, [stream(1)])
     log = Log(tmp_path / "metrics.jsonl")
-    trainer_of(model, recipe, log, windows=batches).run()
+    trainer_of(model, recipe, log, batches=batches).run()
     log.close()
     found = list(events(tmp_path / "metrics.jsonl"))
     expected = independent_losses(architecture, recipe)

@@ -1,0 +1,161 @@
+"""From what was asked for to what will be trained: task, architecture and complete settings, checked before any data
+is read, so that a mistake costs no time."""
+
+from dataclasses import dataclass, field, fields
+from types import ModuleType
+from typing import Any
+
+from chainrule import registry
+from chainrule.config import fields as config_fields
+from chainrule.config import override, read_file
+from chainrule.data.corpus import Reading
+from chainrule.errors import UserError, did_you_mean
+from chainrule.models.contract import Counts
+from chainrule.tasks.base import Material, Task, find_task
+from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
+from chainrule.training.recipe import BUDGETS, Recipe
+from chainrule.training.request import Request
+
+RECIPE_FIELDS = {each.name for each in fields(Recipe)}
+MADE_OF_RUNS = {"mix": "", "cache": " --cache"}  # architectures made by `chainrule mix`, with its flag
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A request with everything looked up and filled in; the budget may still change config and recipe."""
+
+    task: type[Task]
+    task_settings: Any
+    architecture: str
+    module: ModuleType
+    config: Any  # of the model
+    recipe: Recipe | None  # None: the model counts, and has no use for one
+    chosen: dict[str, Any] = field(default_factory=dict)  # settings of the recipe that the user named
+    chosen_for_model: dict[str, Any] = field(default_factory=dict)  # settings of the model that the user named
+    is_sized: bool = False  # whether the user named a size or gave a file of settings
+    why: list[str] = field(default_factory=list)  # what was chosen for the user, and for what reason
+    budget_seconds: float | None = None  # of --minutes, what is left for the training loop
+
+
+def resolve(request: Request) -> Resolved:
+    task = find_task(request.task)
+    _refuse_reading(request, task)
+    architecture, module = _find_model(request, task)
+    counts = issubclass(module.Model, Counts)
+    if counts:
+        _refuse_budget(request, task, architecture)
+    settings = _split_settings(request, task, module, architecture, set() if counts else RECIPE_FIELDS)
+    config = _resolve_config(request, module, architecture, settings.model)
+    is_sized = request.size is not None or request.config is not None
+    if counts:
+        return Resolved(task, settings.task, architecture, module, config, None, is_sized=is_sized)
+    recipe, chosen = _resolve_recipe(request, module, architecture, config, settings.recipe)
+    return Resolved(task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized)
+
+
+def material(request: Request, resolved: Resolved) -> Material:
+    """What the task needs to know to prepare its data."""
+    return Material(
+        request.inputs,
+        request.validation,
+        request.reading,
+        request.splitting,
+        request.tokenization,
+        resolved.module.DEFAULT_TOKENIZER,
+        reads_once=resolved.recipe is None,
+    )
+
+
+def _refuse_reading(request: Request, task: type[Task]) -> None:
+    """Options of how plain text is read mean nothing to a task with files of its own kind."""
+    usual = Reading()
+    for name in ("unit", "field"):
+        if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
+            raise UserError(
+                f"--{name} is for plain text, and --task {request.task} has files of its own kind; leave it out "
+                "(the columns of pairs are named by --set source=NAME and --set target=NAME)"
+            )
+
+
+def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
+    has_budget = any(name in request.settings for name in BUDGETS)
+    name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
+    if name in MADE_OF_RUNS:
+        raise UserError(
+            f"a {name} is not trained on text but made of runs; use: chainrule mix RUN RUN{MADE_OF_RUNS[name]}"
+        )
+    module = registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
+    task.check_model(name, module)
+    return name, module
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The user's settings, by what they belong to."""
+
+    task: Any
+    model: dict[str, Any]
+    recipe: dict[str, Any]
+
+
+def _split_settings(
+    request: Request, task: type[Task], module: ModuleType, architecture: str, of_recipe: set[str]
+) -> _Settings:
+    """Settings of the task, the model and the recipe share one set of names."""
+    of_task, of_model = config_fields(task.settings_class), config_fields(module.Config)
+    for name in request.settings:
+        if of_recipe and name not in {*of_task, *of_model, *of_recipe}:
+            hint = did_you_mean(name, [*of_model, *of_recipe, *of_task])
+            first = f"of {request.task}: {', '.join(of_task)}; " if of_task else ""
+            raise UserError(
+                f"unknown setting '{name}'{hint} ({first}of {architecture}: {', '.join(of_model)}; "
+                f"of training: {', '.join(sorted(of_recipe))})"
+            )
+    for_task = {name: value for name, value in request.settings.items() if name in of_task}
+    rest = {name: value for name, value in request.settings.items() if name not in of_task}
+    for_recipe = {name: value for name, value in rest.items() if name in of_recipe}
+    for_model = {name: value for name, value in rest.items() if name not in of_recipe}
+    settings = override(task.settings_class(), for_task, f"the settings of {request.task}")
+    return _Settings(settings, for_model, for_recipe)
+
+
+def _resolve_config(request: Request, module: ModuleType, architecture: str, named: dict[str, Any]) -> Any:
+    """Defaults < size < file < settings by name."""
+    size = request.size or module.DEFAULT_SIZE
+    if size not in module.SIZES:
+        sizes = ", ".join(module.SIZES)
+        raise UserError(
+            f"unknown size '{size}' of {architecture}{did_you_mean(size, module.SIZES)} (there are: {sizes})"
+        )
+    config = module.SIZES[size]
+    if request.config:
+        config = override(config, read_file(request.config), f"'{request.config}'")
+    if named.get("smoothing") == "imported":
+        raise UserError("smoothing 'imported' is for models read from a file; choose one that is estimated from text")
+    return override(config, named, f"the settings of {architecture}")
+
+
+def _refuse_budget(request: Request, task: type[Task], architecture: str) -> None:
+    for name in BUDGETS:
+        if name in request.settings:
+            raise UserError(
+                f"{architecture} counts its text once, so it takes no --{name}; leave that out, or choose a "
+                f"model that learns by gradient (--model {task.default_model(True, 'auto')})"
+            )
+    if request.tensorboard:
+        raise UserError(f"{architecture} counts its text once: there is nothing for --tensorboard to show")
+
+
+def _resolve_recipe(
+    request: Request, module: ModuleType, architecture: str, config: Any, named: dict[str, Any]
+) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe, and the settings of it that were named, a default budget among them where there is none."""
+    from chainrule.training.checks import check_recipe
+
+    chosen = dict(named)
+    chosen.setdefault("seed", request.splitting.seed)
+    if not any(name in chosen for name in BUDGETS):
+        chosen["minutes"] = DEFAULT_MINUTES
+    recipe = override(default_recipe(module, config, chosen.get("optimizer")), chosen, "the settings of training")
+    check_recipe(recipe, architecture, module, config, request.tensorboard)
+    return recipe, chosen
