@@ -100,8 +100,10 @@ class NeuralModel(nn.Module, LanguageModel):
     def advance(
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
     ) -> tuple[Loss, State | None]:
-        """The loss of a window that follows what `state` has read, and the state after it."""
+        """The loss of a batch that follows what `state` has read, or its condition, and the state after it."""
         inputs, targets = torch.as_tensor(batch.inputs), torch.as_tensor(batch.targets)
+        if state is None and batch.condition is not None:
+            state = self.start(len(inputs), batch.condition)
         hidden, state = self.read(inputs.long(), state)
         hidden, targets = hidden.flatten(0, -2), targets.long().flatten()
         asked = targets != IGNORE

@@ -15,6 +15,7 @@ from chainrule.tasks.language import SOURCES, Sources
 from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
 
+SOURCES_PATH = f"{FOLDER}/{SOURCES}"
 UNREAD = ".documents.safetensors"  # beside the tokens: where they come from, which training does not ask
 
 
@@ -73,7 +74,9 @@ class Job:
         mine = self.fingerprint
         for name, value in mine.items():
             theirs = fingerprint.get(name)
-            if theirs == value or (name == "tokens" and _without_sources(theirs) == _without_sources(value)):
+            if name == "tokens" and isinstance(theirs, dict) and SOURCES_PATH not in theirs:
+                value = {path: digest for path, digest in value.items() if path != SOURCES_PATH}  # of version 0.1
+            if theirs == value:
                 continue
             if name != "tokens" and isinstance(value, dict) and isinstance(theirs, dict):
                 name = next(key for key in value | theirs if value.get(key) != theirs.get(key))
@@ -113,11 +116,13 @@ class Job:
 
 def _modern(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Before version 0.2, the sources of a mixture stood in training.json; now they are a file beside the tokens."""
+    if not isinstance(values, dict):
+        raise TypeError(f"it holds a {type(values).__name__}")
     sources = Sources(tuple(values.get("first_shards", (0,))), tuple(values.get("weights", (1.0,))))
     file = folder / FOLDER / SOURCES
     if len(sources.first_shards) > 1 and not file.exists():
         sources.write(folder / FOLDER)
-        values["tokens"][file.relative_to(folder).as_posix()] = hash_file(file)
+        values["tokens"][SOURCES_PATH] = hash_file(file)
     return values
 
 
@@ -126,12 +131,6 @@ def _is_same(known: Any, asked: Any) -> bool:
         return str(known).lower() == str(asked).lower() or float(known) == float(asked)
     except (TypeError, ValueError):
         return False
-
-
-def _without_sources(tokens: Any) -> Any:
-    """Checkpoints of version 0.1 do not know the file of a mixture's sources."""
-    kept = {name: digest for name, digest in tokens.items() if Path(name).name != SOURCES}
-    return kept
 
 
 def hash_tokens(folder: Path) -> dict[str, str]:

@@ -11,7 +11,7 @@ from chainrule.data.batches import Ring, StreamBatches, TrainingBatch
 from chainrule.data.mixture import Mixture, Source
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.models.contract import IGNORE
-from chainrule.training.callbacks import CallbackList
+from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
 from chainrule.training.recipe import Recipe
@@ -32,7 +32,7 @@ def gradient_of(model: nn.Module) -> torch.Tensor:
 
 def one_window(architecture: str, recipe: Recipe, window: TrainingBatch) -> tuple[nn.Module, float]:
     model = build(architecture, dropout=0.0)
-    trainer = Trainer(model, recipe, TrainingContext(windows(recipe), Budget(steps=1)), CallbackList(), None)
+    trainer = Trainer(model, recipe, TrainingContext(windows(recipe), Budget(steps=1)), Callback(), None)
     nats, count = trainer._gradient(window, None)
     assert count == (window.targets != IGNORE).sum()
     return model, nats
@@ -105,7 +105,7 @@ def test_mini_batch_sgd_is_that_of_the_lecture():
     recipe = Recipe(optimizer="sgd", learning_rate=0.5, schedule="constant", clip=0.0, batch_size=2, window=2, steps=6)
     losses: list[dict] = []
 
-    class Callback(CallbackList):
+    class Epochs(Callback):
         def epoch(self, record):
             losses.append(record)
 
@@ -123,7 +123,7 @@ def test_mini_batch_sgd_is_that_of_the_lecture():
         if step % 2:  # the text has 8 tokens, a step reads 4
             expected.append(np.mean(nats))
             nats = []
-    Trainer(model, recipe, TrainingContext(batches, Budget(steps=6)), Callback(), None).run()  # type: ignore[arg-type]
+    Trainer(model, recipe, TrainingContext(batches, Budget(steps=6)), Epochs(), None).run()  # type: ignore[arg-type]
     np.testing.assert_allclose(model.table.detach().numpy(), theta, rtol=1e-5, atol=1e-6)
     assert [record["loss"] for record in losses] == pytest.approx(expected, rel=1e-5)
     assert [record["epoch"] for record in losses] == [1, 2, 3]

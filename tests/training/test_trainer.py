@@ -10,7 +10,7 @@ import torch
 from chainrule.data.batches import TrainingBatch
 from chainrule.errors import UserError
 from chainrule.models.contract import IGNORE, Batch
-from chainrule.training.callbacks import CallbackList, Record
+from chainrule.training.callbacks import Callback, CallbackList, Record
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.journal import events
@@ -197,7 +197,7 @@ def test_dropout_depends_on_the_seed_and_the_step_alone():
     assert seen == [5 * MIX, 5 * MIX + 1, 5 * MIX + 2]
 
 
-class Numbers(CallbackList):
+class Numbers(Callback):
     def __init__(self) -> None:
         super().__init__()
         self.steps: list[Record] = []

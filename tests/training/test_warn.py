@@ -89,7 +89,7 @@ def test_what_the_loop_tells_it_is_what_it_needs_and_training_stays_the_same(tmp
     assert losses[0] == losses[1]
 
 
-def test_watchers_within_watchers_are_told_the_same():
+def test_callbacks_within_callbacks_hear_the_same():
     """As in training: the warner speaks through the others."""
 
     class Listener(CallbackList):
@@ -104,5 +104,5 @@ def test_watchers_within_watchers_are_told_the_same():
     others = CallbackList(listener)
     with CallbackList(others, Warner(others.message, 1.0)) as callbacks:
         for record in overfitted():
-            (callbacks.step if record["event"] == "step" else callbacks.evaluation)(record)
+            callbacks.on_event(record)
     assert len(listener.heard) == 1
