@@ -4,6 +4,8 @@ import struct
 import numpy as np
 import pytest
 import safetensors.numpy
+import safetensors.torch
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,3 +95,23 @@ def test_a_header_length_beyond_the_file_takes_no_memory(tmp_path):
     (tmp_path / "a").write_bytes(struct.pack("<Q", 2**62) + b"{}")
     with pytest.raises(UserError, match="not a safetensors file"):
         load_arrays(tmp_path / "a")
+
+
+def test_bfloat16_becomes_float32(tmp_path):
+    values = torch.tensor([[1.0, -2.5, 3e38], [0.1, 1e-30, 0.0]]).to(torch.bfloat16)
+    safetensors.torch.save_file({"a": values, "b": torch.arange(3)}, tmp_path / "a")
+    loaded, _ = load_arrays(tmp_path / "a")
+    np.testing.assert_array_equal(loaded["a"], values.float().numpy(), strict=True)
+    np.testing.assert_array_equal(loaded["b"], np.arange(3), strict=True)
+
+
+def test_types_that_numpy_has_not_are_refused(tmp_path):
+    safetensors.torch.save_file({"a": torch.ones(3).to(torch.float8_e4m3fn)}, tmp_path / "a")
+    with pytest.raises(UserError, match="damaged"):
+        load_arrays(tmp_path / "a")
+
+
+def test_an_array_that_is_not_contiguous_is_saved_as_it_reads(tmp_path):
+    array = np.arange(12).reshape(3, 4).T[::2]
+    save_arrays(tmp_path / "a", {"a": array})
+    np.testing.assert_array_equal(load_arrays(tmp_path / "a")[0]["a"], array)

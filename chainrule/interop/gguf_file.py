@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.storage import widen
+from chainrule.storage import widen_bfloat16
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -42,7 +42,7 @@ class Stored:
         if self.kind == "F16":
             return self.data.view(np.float16).astype(np.float32).reshape(self.shape)
         if self.kind == "BF16":
-            return widen(self.data.view(np.uint16)).reshape(self.shape)
+            return widen_bfloat16(self.data.view(np.uint16)).reshape(self.shape)
         try:
             import gguf
         except ImportError:

@@ -128,4 +128,5 @@ class ThreadPool:
 
 
 THREAD_POOL = ThreadPool()
-os.register_at_fork(after_in_child=THREAD_POOL.stay_alone)
+if hasattr(os, "register_at_fork"):  # not on Windows, which never forks
+    os.register_at_fork(after_in_child=THREAD_POOL.stay_alone)

@@ -1,26 +1,29 @@
-"""Making a run: under another name, locked, and renamed when it is whole; what goes wrong leaves no half of one.
+"""Making a run: its files are written to an unfinished folder, which is locked, and renamed once all are complete.
 
-A training that can be gone on with keeps its unfinished folder, however it ended.
+An error removes the unfinished folder, so there is never half a run; but a training that can be resumed keeps it,
+however it ended.
 """
 
 import errno
-import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chainrule.errors import UserError
 from chainrule.progress import progress
 from chainrule.runs.folder import HOME, MANIFEST, RESUMABLE, hash_file, unfinished
+from chainrule.runs.lock import exclusive_lock
 
 CHECKPOINTS = "checkpoints"  # of an unfinished training
+DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
+IS_WINDOWS = os.name == "nt"
 
 
 def free_name(stem: str) -> Path:
-    """runs/poems, or runs/poems-2 where that is taken, and so on."""
+    """The first free one of runs/poems, runs/poems-2, runs/poems-3, ... for the stem "poems"."""
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in stem).strip(".-") or "run"
     number = 1
     while _is_taken(path := HOME / (name if number == 1 else f"{name}-{number}")):
@@ -55,15 +58,18 @@ def check_resumable(path: Path, overwrite: bool) -> None:
 
 
 def _check_is_run(path: Path) -> None:
-    """What is there, if anything, may only be overwritten if it is a run or empty."""
+    """A UserError if there is something at `path` that is neither a run nor an empty folder: it is not overwritten."""
     if path.exists() and not (path / "config.json").is_file() and any(path.iterdir() if path.is_dir() else [path]):
         raise UserError(f"'{path}' is not a run, so it is not overwritten; choose another name with --as")
 
 
 @contextmanager
 def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterator[Path]:
-    """A folder to fill; then it is hashed, synced and renamed to `path`. If anything goes wrong it is removed,
-    unless it can be gone on with: then `resume` finds it as it was left."""
+    """Gives a folder to fill, which is then hashed, synced to the disk and renamed to `path`.
+
+    An error within the block removes the folder, unless it holds a training that can be resumed: that one stays, and
+    new_run(path, resume=True) gives it again as it was left.
+    """
     check = check_resumable if resume else check_free
     check(path, overwrite)
     folder = unfinished(path)
@@ -86,7 +92,7 @@ def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterat
             again = f"go on with: chainrule train --resume {path}" if (folder / RESUMABLE).exists() else "train again"
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise UserError(f"'{path}' was made by something else meanwhile; move it away and {again}") from None
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in DISK_IS_FULL:
                 raise UserError(
                     f"the disk is full: '{path}' could not be written; free some space and {again}"
                 ) from None
@@ -106,14 +112,14 @@ def _nothing_to_resume(path: Path) -> str:
 
 
 def _remove_scaffolding(path: Path) -> None:
-    """Once a run has its name, and not before: until then it may have to be gone on with."""
+    """Remove what only an unfinished training needs, once the run has its name and will not have to be resumed."""
     if (path / RESUMABLE).is_file():
         shutil.rmtree(path / CHECKPOINTS, ignore_errors=True)
         (path / RESUMABLE).unlink(missing_ok=True)
 
 
 def _recover(path: Path, replaced: Path) -> None:
-    """The run that was to be replaced: gone if the new one is in its place, else back under its name."""
+    """Remove the run that was set aside for a new one, or give it back its name where the new one is missing."""
     if replaced.exists() and not path.exists():
         replaced.rename(path.resolve())
     shutil.rmtree(replaced, ignore_errors=True)
@@ -126,48 +132,17 @@ def _empty(folder: Path) -> None:
 
 @contextmanager
 def _locked(folder: Path, path: Path) -> Iterator[None]:
-    """Only one process at a time; the system lets go of the lock of a process that is no more."""
-    try:
-        descriptor = _lock(folder)
-    except BlockingIOError:
-        raise UserError(
-            f"another process is training '{path}' now; wait for it, or choose another name with --as"
-        ) from None
-    except OSError as error:
-        raise UserError(f"cannot make the folder '{path}': {error.strerror}") from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(folder: Path) -> int:
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
+    """Hold the lock of the unfinished folder of the run `path`, or raise a UserError where that is not possible."""
+    with ExitStack() as stack:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
-                return descriptor
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # whoever had it has just given it a run's name, or removed it
-
-
-def is_being_made(folder: Path) -> bool:
-    """Whether a process is at work on this unfinished folder now."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
+            stack.enter_context(exclusive_lock(folder))
+        except BlockingIOError:
+            raise UserError(
+                f"another process is training '{path}' now; wait for it, or choose another name with --as"
+            ) from None
+        except OSError as error:
+            raise UserError(f"cannot make the folder '{path}': {error.strerror}") from None
+        yield
 
 
 def _write_manifest(folder: Path) -> None:
@@ -185,8 +160,10 @@ def _write_manifest(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """To the disk, not only to the system's memory."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Wait until a file, or the names in a folder, are on the disk and not only in the system's memory."""
+    if IS_WINDOWS and path.is_dir():
+        return  # Windows opens no folder, and writes names without being asked
+    descriptor = os.open(path, os.O_RDWR if IS_WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Query
 
 from chainrule.errors import did_you_mean
 from chainrule.runs.folder import unfinished
-from chainrule.runs.making import is_being_made
+from chainrule.runs.lock import is_locked
 from chainrule.serving.answers import ERRORS
 from chainrule.serving.library import Library
 from chainrule.serving.problems import Problem
@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[str, list[Record]]:
     """What a training does, and its events: an unfinished one goes before the finished run that it will replace."""
     folder = unfinished(path)
     if (folder / JOURNAL).is_file():
-        return "training" if is_being_made(folder) else "stopped", list(events(folder / JOURNAL))
+        return "training" if is_locked(folder) else "stopped", list(events(folder / JOURNAL))
     return "done", list(events(path / JOURNAL))
 
 

@@ -1,16 +1,22 @@
-"""Memory of this process: how much it has held, and keeping what it has."""
+"""The memory of this process: the most it has held, and how to keep what it has freed."""
 
 import ctypes
-import resource
 import sys
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc's mallopt
 LARGEST = (1 << 31) - 1
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc not to give freed blocks back to the system: every large temporary of the next step would be paged in
-    anew, which can take a fifth of the time. Elsewhere this does nothing."""
+    """Tell glibc not to give freed blocks back to the system; with another C library this does nothing.
+
+    Otherwise every large temporary of the next step would be paged in anew, which can take a fifth of the time.
+    """
     if sys.platform != "linux":
         return
     try:
@@ -22,6 +28,8 @@ def keep_freed_memory() -> None:
 
 
 def memory_bytes() -> int:
-    """The most this process has held."""
+    """The most memory this process has held so far, in bytes; 0 where the system does not tell, as on Windows."""
+    if resource is None:
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS counts bytes, others KiB

@@ -1,7 +1,10 @@
 """Threads that run one kernel together: whatever happens to one of them, nobody waits for ever."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -103,3 +106,11 @@ def test_an_interrupt_leaves_nobody_waiting(moment: str, use_threads, monkeypatc
     for helper in mine._helpers:
         helper.wait()
     assert sorted(came) == [0, 1, 2]
+
+
+def test_systems_that_cannot_fork_have_a_thread_pool_too():
+    code = (
+        "import os, torch, numba; del os.register_at_fork, os.sched_getaffinity, os.sysconf\n"
+        "import chainrule.kernels.thread_pool; from chainrule.kernels.machine import _memory; assert _memory() is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
