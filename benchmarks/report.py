@@ -103,22 +103,22 @@ COMPARISONS = Document(
 MIXING = Document(
     RESULTS_FOLDER / "mixing.md",
     "Mixing: results",
-    "What [mixing](../guides/mixing.md) runs gains on text that neither they nor the weights have seen. Made by `make mixes`;\n"
-    "below each table stands when and where.",
+    "What [mixing](../guides/mixing.md) runs gains on text that neither they nor the weights have seen. Made by\n"
+    "`make mixes`; below each table stands when and where.",
     ("penn-treebank",),
 )
 TRANSLATIONS = Document(
     RESULTS_FOLDER / "translation.md",
     "Translation: results",
-    "What each kind of [conditional model](../guides/translation.md) makes of Multi30k. Made by `make translations`; below each\n"
-    "table stands when and where.",
+    "What each kind of [conditional model](../guides/translation.md) makes of Multi30k. Made by\n"
+    "`make translations`; below each table stands when and where.",
     ("de-en", "en-de"),
 )
 TAGGING = Document(
     RESULTS_FOLDER / "tagging.md",
     "Tagging: results",
-    "How well [taggers](../guides/tagging.md) do, beside those that count. Made by `make tag`; below the table stands when and\n"
-    "where.",
+    "How well [taggers](../guides/tagging.md) do, beside those that count. Made by `make tag`; below the table\n"
+    "stands when and where.",
     ("english",),
 )
 
