@@ -72,13 +72,16 @@ reference: .venv/installed  ## docs/reference, written from the code
 # Versions that are locked stay; `make lock UPGRADE=--upgrade` takes the newest that pyproject.toml allows.
 PIP_COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-annotate --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch \
-	--upgrade-package $(TORCH) $(UPGRADE)
-lock:  ## Lock what pyproject.toml asks for, with hashes
+	--unsafe-package chainrule --upgrade-package $(TORCH) $(UPGRADE)
+lock:  ## Lock what pyproject.toml asks for, with hashes of the wheels of every platform; a quarter of an hour
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/$(PIP_INSTALL) pip-tools
 	$(PIP_COMPILE) --output-file requirements.lock pyproject.toml
 	$(PIP_COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	sed -i -e '/^#/d' -e '/^$$/d' requirements.lock requirements-dev.lock
+	sed -i '1i # Made by make lock: pip install --require-hashes --no-deps -r FILE. torch is not here: see the Makefile.' \
+		requirements.lock requirements-dev.lock
 	rm -rf .venv-lock
 
 clean:
