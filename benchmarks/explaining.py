@@ -1,4 +1,4 @@
-"""How long it takes to explain a prediction after 200 tokens, for every kind of model; goes to docs/benchmarks.md."""
+"""How long it takes to explain a prediction after 200 tokens, by kind of model; goes to docs/results/benchmarks.md."""
 
 import argparse
 import statistics

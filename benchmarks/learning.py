@@ -1,7 +1,7 @@
 """`make learn`: what `chainrule train` reaches on real text in the minutes it is given, by text and by architecture.
 
-Every row is a run of the command itself, kept under runs/learning, and is written to docs/results.md as soon as it is
-done; rows that were not asked for stay as they are.
+Every row is a run of the command itself, kept under runs/learning, and is written to docs/results/quality.md as soon
+as it is done; rows that were not asked for stay as they are.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`make mixes`: what mixing gains on the Penn Treebank; goes to docs/mixing-results.md.
+"""`make mixes`: what mixing gains on the Penn Treebank; goes to docs/results/mixing.md.
 
 The 5-gram is counted here; the LSTM is a run that `make learn` has made. Weights, decays and buckets are fitted on the
 validation text, and everything is measured on the test text. Each part scores each text once, for all mixes.

@@ -1,4 +1,4 @@
-"""`make results`: how well models that count predict real text; its parts go to docs/results.md."""
+"""`make results`: how well models that count predict real text; its parts go to docs/results/quality.md."""
 
 import argparse
 import tempfile

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+RESULTS_FOLDER = Path(__file__).resolve().parents[1] / "docs" / "results"
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Document:
 
 
 BENCHMARKS = Document(
-    DOCS / "benchmarks.md",
+    RESULTS_FOLDER / "benchmarks.md",
     "Benchmarks",
     "Made by `make bench`; below each table stands when and where. Medians of interleaved repeats, with the peak\n"
     "resident memory beside some. Compare the ratios: the machine is shared, and its speed moves.",
@@ -87,38 +87,38 @@ BENCHMARKS = Document(
     ),
 )
 RESULTS = Document(
-    DOCS / "results.md",
+    RESULTS_FOLDER / "quality.md",
     "Results",
     "What models predict of text they have not seen. Made by `make results` (models that count) and `make learn`\n"
     "(models that learn by gradient); below each table stands when and where.",
     ("learning", "ladder", "engines", "penn-treebank", "tokenizers"),
 )
 COMPARISONS = Document(
-    DOCS / "comparisons.md",
+    RESULTS_FOLDER / "comparisons.md",
     "Every kind of model on the same text, for the same time",
     "Made by `make compare`: the ladder of `chainrule compare` on three texts. Intervals are by 2,000 texts of as\n"
     "many documents, drawn with replacement, the same for all models.",
     ("tinyshakespeare", "ptb", "sotu"),
 )
 MIXING = Document(
-    DOCS / "mixing-results.md",
+    RESULTS_FOLDER / "mixing.md",
     "Mixing: results",
-    "What [mixing](mixing.md) runs gains on text that neither they nor the weights have seen. Made by `make mixes`;\n"
-    "below each table stands when and where.",
+    "What [mixing](../guides/mixing.md) runs gains on text that neither they nor the weights have seen. Made by\n"
+    "`make mixes`; below each table stands when and where.",
     ("penn-treebank",),
 )
 TRANSLATIONS = Document(
-    DOCS / "translations.md",
+    RESULTS_FOLDER / "translation.md",
     "Translation: results",
-    "What each kind of [conditional model](translation.md) makes of Multi30k. Made by `make translations`; below each\n"
-    "table stands when and where.",
+    "What each kind of [conditional model](../guides/translation.md) makes of Multi30k. Made by\n"
+    "`make translations`; below each table stands when and where.",
     ("de-en", "en-de"),
 )
 TAGGING = Document(
-    DOCS / "tagging-results.md",
+    RESULTS_FOLDER / "tagging.md",
     "Tagging: results",
-    "How well [taggers](tagging.md) do, beside those that count. Made by `make tag`; below the table stands when and\n"
-    "where.",
+    "How well [taggers](../guides/tagging.md) do, beside those that count. Made by `make tag`; below the table\n"
+    "stands when and where.",
     ("english",),
 )
 

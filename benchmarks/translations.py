@@ -1,4 +1,4 @@
-"""`make translations`: every rung of translation on Multi30k, both ways; goes to docs/translations.md.
+"""`make translations`: every rung of translation on Multi30k, both ways; goes to docs/results/translation.md.
 
 Tuned on the validation sentences. The test sentences are looked at here alone, once a row.
 """

@@ -1,4 +1,6 @@
-"""`make pictures`: the page of `chainrule serve`, photographed with models of Python's documentation; to docs/serving.
+"""`make pictures`: the page of `chainrule serve`, photographed with models of Python's documentation.
+
+The pictures go to docs/guides/serving.
 
 Wants Chromium and playwright, both of which `make test` installs where it can.
 """
@@ -13,7 +15,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
-PICTURES = ROOT / "docs" / "serving"
+PICTURES = ROOT / "docs" / "guides" / "serving"
 RUNS = ROOT / "runs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
 MODELS = "ngram:order=5 elman lstm transformer"

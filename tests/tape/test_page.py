@@ -1,9 +1,9 @@
-"""docs/tape.md: every block of code, in order."""
+"""docs/explanation/tape.md: every block of code, in order."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "tape.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "tape.md"
 
 
 def test_every_block_of_the_page_runs(capsys):
