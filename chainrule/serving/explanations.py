@@ -1,7 +1,7 @@
 """/explain: why a model predicts what it does, in its own terms, small enough for a page."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from fastapi import FastAPI, Request
@@ -32,14 +32,14 @@ class Explain(Filters):
 
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/explain", Explain, "Explain a prediction.")
-    async def explain(body: Explain, request: Request) -> Any:
+    async def explain(body: Explain, request: Request) -> dict[str, object]:
         served = service.library.language(body.model)
         if isinstance(body.token, int):
             check_ids(served.tokenizer, [body.token], "token")
         return await service.engine.run(lambda: explained(served, body))
 
 
-def explained(served: ServedModel, body: Explain) -> dict[str, Any]:
+def explained(served: ServedModel, body: Explain) -> dict[str, object]:
     """What `chainrule explain --json` prints, with attention and states of the latest tokens and first units alone."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
     sampling = Sampling(**body.filters)
@@ -51,7 +51,8 @@ def explained(served: ServedModel, body: Explain) -> dict[str, Any]:
         most = min(MOST_READ, served.context_length or MOST_READ)
         prompt = replace(prompt, ids=prompt.ids[-most:])
         found = explain_prompt(model, tokenizer, prompt, body.token, sampling, shards, body.top)
-    return without_infinities(replace(found, inside=_shorten(found.inside)).to_json())
+    told: dict[str, object] = without_infinities(replace(found, inside=_shorten(found.inside)).to_json())
+    return told
 
 
 def _shorten(terms: InnerTerms | None) -> InnerTerms | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ TOP, SIGHTINGS = 12, 10
 class Explanation(Prediction):
     """An explained prediction that can be shown: as JSON, as a page, and in a notebook."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Every figure, for programs; `kind` says which terms are in `inside`."""
         values = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
         return values | {"kind": None if self.inside is None else self.inside.kind}
