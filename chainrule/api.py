@@ -16,7 +16,7 @@ from chainrule.analysis.compare.compare import default_path as comparison_path
 from chainrule.analysis.compare.entrants import read_entrants
 from chainrule.analysis.compare.report import Report
 from chainrule.analysis.doctor.examine import examine
-from chainrule.analysis.explain.explanation import FACES, Explanation, explain
+from chainrule.analysis.explain.explanation import TOP, Explanation, explain
 from chainrule.analysis.mix.make import Request as MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
 from chainrule.config import fields, override
@@ -76,11 +76,11 @@ class TrainedRun(Run):
         found = {"text": self.tokenizer.decode(ids[len(ids) - length :]), "tokens": length, "count": len(positions)}
         return found | {"places": [vars(place) for place in places]}
 
-    def explain(self, text: str, token: str | None = None, faces: int = FACES, **sampling: Any) -> Explanation:
-        """Why `token`, or else the likeliest, comes after the text; settings as in `chainrule explain`."""
+    def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: Any) -> Explanation:
+        """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
         settings = override(Sampling(), sampling, "explain")
         shards = self.shards() if (self.path / "tokens").is_dir() else None
-        return explain(self.model, self.tokenizer, text, token, settings, shards, faces)
+        return explain(self.model, self.tokenizer, text, token, settings, shards, top)
 
     def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
         """Perplexity, bits per byte and the counts behind them, of any text."""

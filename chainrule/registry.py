@@ -6,7 +6,7 @@ from types import ModuleType
 
 from chainrule.errors import UserError, did_you_mean
 
-NOT_NAMED = ("base", "contract")  # what the others build on
+NOT_NAMED = ("base", "contract", "explanation")  # what the others build on
 
 
 def names(package: str, *, without: tuple[str, ...] = NOT_NAMED) -> list[str]:

@@ -1,12 +1,16 @@
 """`chainrule explain`: why a model predicts what it does."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chainrule.cli import options
 
+if TYPE_CHECKING:
+    from chainrule.analysis.explain.explanation import Explanation
+
+MOST_TOP = 1000
 MOST_WORDS = 100  # of a sentence whose tags are explained
 
 
@@ -16,17 +20,18 @@ def command(
     token: Annotated[
         str | None, typer.Option(help="The next token to explain; default: the likeliest.", show_default=False)
     ] = None,
-    faces: Annotated[int, typer.Option(help="How many of the likeliest next tokens to show.")] = 12,
-    temperature: Annotated[float, typer.Option(help="Show what this would make of the die.")] = 1.0,
+    top: Annotated[int, typer.Option(help="How many of the likeliest next tokens to show.")] = 12,
+    temperature: Annotated[float, typer.Option(help="Show what this would make of the distribution.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="And keeping the k most likely tokens (0: all).")] = 0,
     top_p: Annotated[float, typer.Option(help="And keeping the most likely that make up this much.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="And those at least this likely relative to the best.")] = 0.0,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it as a page too, with heat maps.", show_default=False)
     ] = None,
+    faces: Annotated[int | None, typer.Option(hidden=True, help="The former name of --top.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Explain a prediction: the die, the surprise, what mattered, and the reason in the model's own terms."""
+    """Explain a prediction: the distribution, the surprise, what mattered, and the reason in the model's own terms."""
     options.let_threads_sleep()
     import sys
 
@@ -36,8 +41,9 @@ def command(
     from chainrule.runs.folder import Run
     from chainrule.tasks.base import LANGUAGE
 
-    if not 1 <= faces <= 1000:
-        raise UserError(f"--faces must be from 1 to 1000, got {faces}")
+    top = top if faces is None else faces
+    if not 1 <= top <= MOST_TOP:
+        raise UserError(f"--top must be from 1 to {MOST_TOP}, got {top}")
     text = sys.stdin.read() if text == "-" else text
     task = Run(run, task=None).task
     if task == "tagging":
@@ -49,7 +55,7 @@ def command(
         _explain_pair(run, text, html, as_json)
         return
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    found = load(run).explain(text, token, faces=faces, **sampling)
+    found = load(run).explain(text, token, top=top, **sampling)
     if html is not None:
         _write(html, found.html())
     if as_json:
@@ -70,9 +76,9 @@ def _write(file: Path, page: str) -> None:
 
 
 def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None:
-    """Of a run that writes one text from another: where each word of it came from."""
+    """Explain a run that writes one text from another: where each of its words came from."""
     from chainrule.analysis.explain.alignment import explain_translation
-    from chainrule.analysis.explain.alignment_page import page
+    from chainrule.analysis.explain.translation_page import page
     from chainrule.cli.output import print_json, print_table, say
     from chainrule.progress import visible_token
     from chainrule.runs.pairs import load_pairs_run
@@ -99,7 +105,7 @@ def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None
 
 
 def _explain_tags(run: str, text: str, as_json: bool) -> None:
-    """Of a tagger: how probable each tag is, and which words and letters it hangs on."""
+    """Explain a tagger: how probable each tag is, and which words and letters it depends on."""
     from chainrule.cli.output import print_json, print_table
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
@@ -126,7 +132,7 @@ def _explain_tags(run: str, text: str, as_json: bool) -> None:
     print_table(("word", "tags", "hangs on", "and on", "nats", "nats"), rows, left=4)
 
 
-def _report(found: Any) -> None:
+def _report(found: "Explanation") -> None:
     from rich.console import Console
 
     from chainrule.analysis.explain.terminal import sections

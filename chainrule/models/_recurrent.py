@@ -7,6 +7,7 @@ hear them, small enough that tied predictions begin near to uniform. (±0.1, as 
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +17,11 @@ from chainrule.layers.cells import Cell
 from chainrule.layers.linear import linear
 from chainrule.layers.recurrent import Recurrent, State
 from chainrule.layers.roles import Role, declare
+from chainrule.models._gates import gated_layer, within
 from chainrule.models._neural import NeuralModel
+from chainrule.models._recorded import read_recorded
+from chainrule.models._token_gradients import token_gradients
+from chainrule.models.explanation import Gates, TokenText
 
 
 @dataclass(frozen=True)
@@ -106,3 +111,14 @@ class RecurrentModel(NeuralModel):
 
     def output(self, hidden: Tensor) -> Tensor:
         return linear(hidden, *self.output_layer())
+
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Gates:
+        """Every gate and state of every layer at every token, and how far back tokens have influence on `token`."""
+        _, calls = read_recorded(self, ids)
+        layers = []
+        for cell in self.recurrent.cells:
+            assert isinstance(cell, Cell)
+            inputs, state = calls[cell].arguments[:2]
+            layers.append(gated_layer(cell, inputs, state, calls[cell].output[0]))
+        influence = token_gradients(self, ids, token)[0].slope.norm(dim=-1).numpy()
+        return Gates(layers, influence.tolist(), within(influence, 0.5), within(influence, 0.9))

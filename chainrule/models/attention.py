@@ -9,6 +9,7 @@ z = LN([SelfAttn¹; SelfAttn²; ...] + xᵢ), h = LN(W'' GELU(W' z + b') + b'' +
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -21,6 +22,7 @@ from chainrule.layers.positions import First, LearnedPositions, distances, end, 
 from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import State
+from chainrule.models.explanation import Positions, TokenText
 
 CHOICES = {
     "weights": ("uniform", "softmax"),
@@ -110,6 +112,16 @@ class Model(NeuralModel):
 
     def output(self, hidden: Tensor) -> Tensor:
         return self.unembedding(hidden)
+
+    @torch.no_grad()
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
+        """The weight of every word before for each head, as seen from the latest."""
+        tokens = torch.from_numpy(np.asarray(ids, np.int64))[None]
+        query, key, _ = (each[0] for each in self._project(self._embed(tokens, 0)))  # (heads, time, head_width)
+        scores = query[:, -1:] @ key.transpose(1, 2) / query.shape[-1] ** 0.5  # (heads, 1, time)
+        hidden, _ = self.read(tokens, None)
+        logit = float(self.output(hidden[0, -1])[token])
+        return Positions(scores.softmax(-1)[:, 0].tolist(), None, None, logit)
 
     def _embed(self, tokens: Tensor, first: First) -> Tensor:
         """The vectors of words that stand at `first` and after it."""

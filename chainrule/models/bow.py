@@ -6,6 +6,7 @@ h = tanh(W' (1/i) Σⱼ φ(xⱼ) + b'), p(xᵢ₊₁ | x₁ ... xᵢ) = softmax(
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +14,9 @@ from chainrule.checks import require_fractions, require_sizes
 from chainrule.layers.linear import Linear
 from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
+from chainrule.models._tanh_shares import share_out_tanh
 from chainrule.models.contract import State
+from chainrule.models.explanation import Positions, TokenText
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,15 @@ class Model(NeuralModel):
 
     def output(self, hidden: Tensor) -> Tensor:
         return self.unembedding(hidden)
+
+    @torch.no_grad()
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
+        """What each word of the bag adds to the logit of `token`; all weigh the same."""
+        count = len(ids)
+        vectors = self.embedding(torch.from_numpy(np.asarray(ids, np.int64)))
+        shares, at_rest = share_out_tanh(vectors / count @ self.hidden.weight.t(), self.hidden.bias)
+        output = self.unembedding.weight[token]
+        contributions = shares @ output  # (time,)
+        constant = output @ at_rest + self.unembedding.bias[token]
+        logit = float(constant + contributions.sum())
+        return Positions([[1 / count] * count], contributions.tolist(), float(constant), logit)

@@ -117,6 +117,12 @@ class Model(LanguageModel):
         length, first, last = find_longest(self.ids, self.suffixes, np.asarray(words, np.int64), self.eos)
         return int(length), np.sort(self.suffixes[first:last]).astype(np.int64)
 
+    def matched_context(self, ids: np.ndarray) -> list[int]:
+        """The longest end of the text that occurs in the corpus."""
+        read = ids[-self.config.context_length :]
+        length, _ = self.evidence(read)
+        return [int(id) for id in read[len(read) - length :]]
+
     def _check(self) -> None:
         """Kernels do not look where they read: every id and every position must be one."""
         if self.ids.dtype != np.uint32 or self.suffixes.dtype != np.uint32 or len(self.suffixes) != len(self.ids) - 1:

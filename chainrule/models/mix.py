@@ -28,9 +28,11 @@ from chainrule.models.contract import (
     learns,
     log_softmax,
 )
+from chainrule.models.explanation import Mixture, Share, TokenText
 from chainrule.storage import load_arrays, save_arrays
 
 BY = ("all", "order", "entropy")
+EXPLAINED_AT_ONCE = 64  # tokens whose logits are held at one time
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,17 @@ class Model(LanguageModel):
             return [str(length) for length in range(len(self.weights))]
         return [*(f"to {edge:.2f}" for edge in self.edges), "more"]
 
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Mixture:
+        """What each part says of `token` after `ids`, how much it weighs there, and what that adds up to."""
+        state = tuple(_state_after(part, ids[:-1]) for part in self.parts)
+        found, weights, _ = self.ask(ids[None, -1:], state)
+        shares = []
+        for name, weight, log_p in zip(self.names, weights[0, -1].tolist(), found, strict=True):
+            probability = float(np.exp(log_p[0, -1, token]))
+            shares.append(Share(name, weight, probability, weight * probability))
+        by = "nothing: all contexts are alike" if self.guide is None else self.describe_signal()
+        return Mixture(shares, sum(share.contribution for share in shares), by)
+
     def notes(self) -> list[str]:
         return ["parts learn from the text that is scored; sampling does not adapt"] if self.config.dynamic else []
 
@@ -185,6 +198,14 @@ class Model(LanguageModel):
             return cls(from_json(Config, facts["config"], "the file"), parts, names, arrays["weights"], arrays["edges"])
         except (KeyError, TypeError, ValueError, UserError) as error:
             raise UserError(f"'{path}' does not hold a mix ({error}); mix the runs again") from None
+
+
+def _state_after(part: LanguageModel, ids: np.ndarray) -> State:
+    """The state of a part that has read these tokens, a piece at a time."""
+    state = part.start(1)
+    for begin in range(0, len(ids), EXPLAINED_AT_ONCE):
+        _, state = step(part, ids[None, begin : begin + EXPLAINED_AT_ONCE], state, to_last=True)
+    return state
 
 
 def _folder_of_parts(path: Path) -> Path:

@@ -6,6 +6,7 @@ x = [φ(w₍ᵢ₋₁₎); φ(w₍ᵢ₋₂₎); ...], y = b + W x + U tanh(d + 
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +15,9 @@ from chainrule.errors import UserError
 from chainrule.layers.linear import Linear
 from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
+from chainrule.models._tanh_shares import share_out_tanh
 from chainrule.models.contract import State
+from chainrule.models.explanation import Positions, TokenText
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,23 @@ class Model(NeuralModel):
 
     def output(self, hidden: Tensor) -> Tensor:
         return self.unembedding(hidden)
+
+    @torch.no_grad()
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
+        """What each word before adds to the logit of `token`. Places before the text, which have a vector too, count
+        for the constant."""
+        reach, hidden_width = self.config.order - 1, self.config.hidden_width
+        known = torch.from_numpy(np.asarray(ids[-reach:], np.int64))
+        words = torch.full((reach,), self.none)
+        words[reach - len(known) :] = known
+        vectors = self.embedding(words.flip(0))  # (reach, width), the latest first, as the layers want them
+        terms = torch.einsum("urw,rw->ru", self.hidden.weight.unflatten(1, (reach, -1)), vectors)
+        shares, at_rest = share_out_tanh(terms, self.hidden.bias)  # (reach, hidden_width)
+        output = self.unembedding.weight[token, :hidden_width]
+        each = shares @ output
+        if self.config.is_direct:
+            each = each + (self.unembedding.weight[token, hidden_width:].view(reach, -1) * vectors).sum(-1)
+        constant = output @ at_rest + self.unembedding.bias[token] + each[len(known) :].sum()
+        contributions = np.zeros(len(ids))
+        contributions[len(ids) - len(known) :] = each[: len(known)].flip(0).numpy()
+        return Positions([], contributions.tolist(), float(constant), float(constant + contributions.sum()))

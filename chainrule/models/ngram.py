@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from chainrule.errors import UserError, did_you_mean
+from chainrule.models._ladder import Counted, climb_down
 from chainrule.models.contract import LanguageModel, State, check_ids, slide
+from chainrule.models.explanation import Ladder, TokenText
 from chainrule.ngram import merge
 from chainrule.ngram.count import count_ngrams
 from chainrule.ngram.prune import check_thresholds, prune
@@ -95,9 +97,9 @@ class Model(LanguageModel):
     def _require_counts(self) -> None:
         if any(self.config.prune) or self.config.smoothing == IMPORTED:
             raise UserError("the counts of a pruned or imported model are not all there; train without --prune instead")
-        if self.config.smoothing == "jelinek-mercer":
+        if METHODS[self.config.smoothing].fits_held_out:
             raise UserError(
-                "jelinek-mercer weights were fitted on held-out text that is not here; use another smoothing"
+                f"{self.config.smoothing} weights were fitted on held-out text that is not here; use another smoothing"
             )
 
     def add(self, other: "Model") -> "Model":
@@ -135,6 +137,28 @@ class Model(LanguageModel):
         contexts, state = slide(state, np.asarray(tokens, np.int64))
         lengths = context_lengths(self.trie, contexts.reshape(tokens.size, self.config.order - 1))
         return lengths.reshape(tokens.shape), state
+
+    def matched_context(self, ids: np.ndarray) -> list[int]:
+        """The longest end of the text that is a context of the model."""
+        return self._counted().matched_context(ids)
+
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Ladder:
+        """The back-off ladder of p(token | ids)."""
+        return climb_down(self._counted(), ids, token, token_text)
+
+    def _counted(self) -> Counted:
+        config = self.config
+        is_imported = config.smoothing == IMPORTED  # ARPA files back off, whatever they were estimated by
+        method = None if is_imported else METHODS[config.smoothing]
+        return Counted(
+            self.trie,
+            self.estimates,
+            config.smoothing,
+            backs_off=method is None or method.backs_off,
+            counts_continuations=method is not None and method.counts_continuations,
+            has_counts=not is_imported,
+            is_pruned=any(config.prune),
+        )
 
     @property
     def num_parameters(self) -> int:

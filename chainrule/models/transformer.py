@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,7 +28,10 @@ from chainrule.layers.roles import Role, declare
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
+from chainrule.models._recorded import Calls, read_recorded
+from chainrule.models._residual_stream import Part, attention_weights, follow_parts, logit_lens
 from chainrule.models.contract import Array, State
+from chainrule.models.explanation import Contribution, ResidualStream, TokenText
 
 CHOICES = {
     "norm": KINDS,
@@ -313,6 +317,42 @@ class Model(NeuralModel):
         logits = linear(hidden, *self._output_layer())
         cap = self.config.logit_cap
         return cap * torch.tanh(logits / cap) if cap else logits
+
+    @torch.no_grad()
+    def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> ResidualStream:
+        """Where every head looks, what every layer would guess, and which parts made the logit of `token`."""
+        hidden, calls = read_recorded(self, ids)
+        blocks = [block for block in self.blocks if isinstance(block, Block)]
+        weight, bias = self._output_layer()
+        parts = follow_parts(self._embedded_parts(len(ids), calls), blocks, self.norm, calls)
+        contributions = [Contribution(part.layer, part.name, float(part.vector @ weight[token])) for part in parts]
+        if bias is not None:
+            contributions.append(Contribution(None, "output bias", float(bias[token])))
+        targets = np.append(ids[1:], token)
+        return ResidualStream(
+            torch.stack([attention_weights(block.attention, calls) for block in blocks]).numpy(),
+            logit_lens(blocks, calls, lambda x: self.output(self.norm(x)), targets, token_text),
+            contributions,
+            logit=float(F.linear(hidden[-1], weight, bias)[token]),
+            capped_logit=float(self.output(hidden[-1])[token]),
+        )
+
+    def _embedded_parts(self, count: int, calls: Calls) -> list[Part]:
+        """What the stream begins with at the last of so many tokens; concatenated vectors are padded with zeros."""
+        config = self.config
+        room = config.width_of_positions if config.is_concatenated else 0
+        parts = [Part(None, "embedding", F.pad(calls[self.embedding].output[0, -1], (0, room)))]
+        if config.ngram_order:
+            parts.append(Part(None, "n-grams", F.pad(calls[self.ngrams].output[0][0, -1], (0, room))))
+        if config.positions in positions.AT_INPUT:
+            last, width = count - 1, config.width_of_positions
+            place = self.positions(last, 1) if config.positions == "learned" else positions.sinusoids(last, 1, width)
+            parts.append(Part(None, "position", F.pad(place[0], (config.width - width, 0))))
+        if config.embedding_norm:
+            total = torch.stack([part.vector for part in parts]).sum(0)
+            scale = F.rms_norm(total, total.shape).norm() / total.norm()
+            parts = [part._replace(vector=part.vector * scale) for part in parts]
+        return parts
 
 
 WIDTH_OF_HEAD = 32

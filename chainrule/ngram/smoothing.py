@@ -278,14 +278,27 @@ def stupid_backoff(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None
     return estimator.estimates(is_normalised=False)
 
 
-METHODS: dict[str, Callable[[Trie, Smoothing, np.ndarray | None], Estimates]] = {
-    "modified-kneser-ney": modified_kneser_ney,
-    "kneser-ney": kneser_ney,
-    "absolute": absolute,
-    "witten-bell": witten_bell,
-    "katz": katz,
-    "jelinek-mercer": jelinek_mercer,
-    "add-k": add_k,
-    "stupid-backoff": stupid_backoff,
-    "maximum-likelihood": maximum_likelihood,
+@dataclass(frozen=True)
+class Method:
+    """A smoothing, and what others must know of it to explain and to change its models. Call it to estimate."""
+
+    estimate: Callable[[Trie, Smoothing, np.ndarray | None], Estimates]
+    backs_off: bool = False  # shorter contexts speak only for words unseen in longer ones; else all are interpolated
+    counts_continuations: bool = False  # in shorter contexts: the different words before a word, as Kneser-Ney does
+    fits_held_out: bool = False  # its weights come from held-out text, so counts alone do not give them again
+
+    def __call__(self, trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
+        return self.estimate(trie, smoothing, held_out)
+
+
+METHODS = {
+    "modified-kneser-ney": Method(modified_kneser_ney, counts_continuations=True),
+    "kneser-ney": Method(kneser_ney, counts_continuations=True),
+    "absolute": Method(absolute),
+    "witten-bell": Method(witten_bell),
+    "katz": Method(katz, backs_off=True),
+    "jelinek-mercer": Method(jelinek_mercer, fits_held_out=True),
+    "add-k": Method(add_k),
+    "stupid-backoff": Method(stupid_backoff, backs_off=True),
+    "maximum-likelihood": Method(maximum_likelihood),
 }

@@ -1,15 +1,16 @@
-"""/explain: why a model expects what it does, in the terms of its kind, small enough for a page."""
+"""/explain: why a model predicts what it does, in its own terms, small enough for a page."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from fastapi import FastAPI, Request
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
-from chainrule.analysis.explain.explanation import FACES, MOST_READ, explain, explain_prompt
+from chainrule.analysis.explain.explanation import MOST_READ, TOP, explain, explain_prompt
 from chainrule.config import without_infinities
 from chainrule.generation.settings import Sampling
+from chainrule.models.explanation import Gates, InnerTerms, ResidualStream
 from chainrule.serving.ask import read_ids
 from chainrule.serving.dice import MOST_FACES
 from chainrule.serving.library import ServedModel
@@ -24,46 +25,47 @@ class Explain(Filters):
     model: ModelName = None
     prompt: Looked = Field("", description="Text, read after an <eos>, or ids, read as they are.")
     token: Annotated[str, Field(max_length=1000)] | Id | None = Field(None, description="The likeliest if left out.")
-    faces: Annotated[int, Field(ge=1, le=MOST_FACES)] = FACES
+    top: Annotated[int, Field(ge=1, le=MOST_FACES)] = Field(
+        TOP, validation_alias=AliasChoices("top", "faces"), description="How many of the likeliest tokens to list."
+    )
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
     @post(app, "/explain", Explain, "Explain a prediction.")
-    async def explain(body: Explain, request: Request) -> Any:
+    async def explain(body: Explain, request: Request) -> dict[str, object]:
         served = service.library.language(body.model)
         if isinstance(body.token, int):
             check_ids(served.tokenizer, [body.token], "token")
         return await service.engine.run(lambda: explained(served, body))
 
 
-def explained(served: ServedModel, body: Explain) -> dict[str, Any]:
-    """What `chainrule explain --json` tells; of attention and states the latest tokens and the first units."""
+def explained(served: ServedModel, body: Explain) -> dict[str, object]:
+    """What `chainrule explain --json` prints, with attention and states of the latest tokens and first units alone."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
     sampling = Sampling(**body.filters)
     shards = run.shards() if (run.path / "tokens").is_dir() else None
     if isinstance(body.prompt, str):
-        found = explain(model, tokenizer, body.prompt, body.token, sampling, shards, body.faces)
+        found = explain(model, tokenizer, body.prompt, body.token, sampling, shards, body.top)
     else:
         prompt = read_ids(served, body.prompt, may_be_long=True)
         most = min(MOST_READ, served.context_length or MOST_READ)
         prompt = replace(prompt, ids=prompt.ids[-most:])
-        found = explain_prompt(model, tokenizer, prompt, body.token, sampling, shards, body.faces)
-    inside = found.inside
-    told: dict[str, Any] = without_infinities(replace(found, inside=_smaller(inside)).to_json())
-    return told | {"kind": inside.kind if inside is not None else None}
+        found = explain_prompt(model, tokenizer, prompt, body.token, sampling, shards, body.top)
+    told: dict[str, object] = without_infinities(replace(found, inside=_shorten(found.inside)).to_json())
+    return told
 
 
-def _smaller(inside: Any) -> Any:
-    kind = inside.kind if inside is not None else None
-    if kind == "transformer":
-        return replace(inside, attention=inside.attention[:, :, -SHOWN_TOKENS:, -SHOWN_TOKENS:].round(4))
-    if kind == "gates":
-        return replace(
-            inside, layers=[replace(each, gates=_cut(each.gates), state=_cut(each.state)) for each in inside.layers]
-        )
-    return inside
+def _shorten(terms: InnerTerms | None) -> InnerTerms | None:
+    """The terms with large arrays cut to what a page can show."""
+    match terms:
+        case ResidualStream():
+            return replace(terms, attention=terms.attention[:, :, -SHOWN_TOKENS:, -SHOWN_TOKENS:].round(4))
+        case Gates():
+            layers = [replace(each, gates=_cut(each.gates), state=_cut(each.state)) for each in terms.layers]
+            return replace(terms, layers=layers)
+    return terms
 
 
 def _cut(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Each (time, width)."""
+    """The latest tokens and the first units of arrays (time, width)."""
     return {name: each[-SHOWN_TOKENS:, :SHOWN_UNITS].round(4) for name, each in values.items()}

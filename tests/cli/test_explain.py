@@ -18,10 +18,10 @@ def run(chainrule: Command, cows: Path) -> str:
     return "runs/cows"
 
 
-def test_explain_tells_the_die_the_ladder_and_the_lines(chainrule: Command, run: str):
+def test_explain_tells_the_distribution_the_ladder_and_the_lines(chainrule: Command, run: str):
     code, out, err = chainrule("explain", run, "the red cow eats", "--token", "hay", "--top-k", 1)
     assert code == 0
-    for words in ("the die for the next token", "what mattered for ' hay'", "the back-off ladder", "cows.txt:"):
+    for words in ("the distribution of the next token", "what mattered for ' hay'", "the back-off ladder", "cows.txt:"):
         assert words in out
     assert "as a page" in err
 
@@ -45,6 +45,14 @@ def _kept_aside(run: str, words: str) -> int:
     )
 
 
+def test_faces_is_still_understood_and_no_longer_shown(chainrule: Command, run: str):
+    top, faces = (json.loads(chainrule("explain", run, "the", flag, 3, "--json")[1]) for flag in ("--top", "--faces"))
+    assert top == faces
+    assert len(top["distribution"]["top"]) == 3
+    helped = chainrule("explain", "--help")[1]
+    assert "--top" in helped and "--faces" not in helped
+
+
 def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
     code, _, err = chainrule("explain", run, "the", "--html", tmp_path / "page.html")
     assert code == 0
@@ -56,7 +64,7 @@ def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
     ("arguments", "words"),
     [
         (("explain", "runs/none", "text"), "run 'runs/none' not found"),
-        (("explain", "runs/cows", "the", "--faces", "0"), "--faces must be from 1 to 1000, got 0"),
+        (("explain", "runs/cows", "the", "--top", "0"), "--top must be from 1 to 1000, got 0"),
         (("explain", "runs/cows", "the", "--token", ""), "holds no token"),
         (("explain", "runs/cows", "the", "--temperature", "-1"), "temperature"),
         (("explain", "runs/cows", "the", "--html", "absent/page.html"), "cannot write 'absent/page.html'"),

@@ -27,8 +27,8 @@ def test_it_is_the_explanation_that_python_gives(toy_client: TestClient, toys: l
     for name in ("token", "tokens", "text", "evidence", "separator"):
         assert told[name] == found[name]
     assert told["surprise"] == pytest.approx(found["surprise"], abs=1e-5)
-    assert [face["filtered"] for face in told["die"]["faces"]] == pytest.approx(
-        [face["filtered"] for face in found["die"]["faces"]], abs=1e-6
+    assert [each["filtered"] for each in told["distribution"]["top"]] == pytest.approx(
+        [each["filtered"] for each in found["distribution"]["top"]], abs=1e-6
     )
 
 
@@ -64,11 +64,17 @@ def test_ids_are_explained_as_they_are(toy_client: TestClient, toys: list[Path])
     assert ask(toy_client, model="transformer", prompt=letters)["tokens"] == ["<eos>", "c", "o", "w"]
 
 
+def test_the_former_name_of_top_is_understood(toy_client: TestClient):
+    by_top, by_faces = (ask(toy_client, model="ngram", prompt=TEXT, **{name: 3}) for name in ("top", "faces"))
+    assert by_top == by_faces
+    assert len(by_top["distribution"]["top"]) == 3
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
         ({"token": 10**6}, "token ids"),
-        ({"faces": 51}, "faces"),
+        ({"top": 51}, "top"),
         ({"token": ""}, "holds no token"),
         ({"prompt": []}, "prompt"),
     ],

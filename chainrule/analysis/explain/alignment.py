@@ -5,20 +5,45 @@ Attention is where the decoder looked; attribution is what it made of it: integr
 along the line from average source vectors to the real ones, so that a row adds up to what the source did for that word.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam, Step
+from chainrule.models.contract import State
 from chainrule.tasks._pairs import PairTask
+from chainrule.text.base import Tokenizer
 
 FEWEST_STEPS, MOST_STEPS = 8, 256  # on the line from no source to the source
 EXACT = 0.05  # nats by which a row may miss what it should add up to, before there are more steps
 LOGITS_AT_ONCE = 1 << 24
 WIDTH = 5
+
+Condition: TypeAlias = Mapping[str, np.ndarray]  # of one row: source (1, places) and lengths (1,)
+
+
+class ReadsSource(Protocol):
+    """What is asked of a model that writes one text from another."""
+
+    vocabulary_size: int
+
+    @property
+    def source_table(self) -> nn.Embedding: ...
+
+    def source_vectors(self, condition: Condition) -> tuple[Tensor, Tensor]: ...
+
+    def begin_from(self, vectors: Tensor, lengths: Tensor, keeps: bool) -> State: ...
+
+    def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]: ...
+
+    def output(self, hidden: Tensor) -> Tensor: ...
+
+    def alignment(self, condition: Condition, targets: np.ndarray) -> Tensor | None: ...
 
 
 @dataclass(frozen=True)
@@ -34,6 +59,8 @@ class Branch:
 
 @dataclass(frozen=True)
 class Translated:
+    """A translation, and what led to each of its tokens."""
+
     asked: str  # the text that was given
     source: list[str]  # tokens, the end of the sentence included
     target: list[str]
@@ -43,7 +70,8 @@ class Translated:
     attribution: np.ndarray  # (target, source), in nats
     beam: list[list[Branch]]  # step by step
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
+        """Every figure, for programs."""
         return {
             "source": self.source,
             "target": self.target,
@@ -51,11 +79,12 @@ class Translated:
             "probabilities": self.probabilities,
             "attention": None if self.attention is None else np.round(self.attention, 6).tolist(),
             "attribution": np.round(self.attribution, 6).tolist(),
-            "beam": [[vars(branch) for branch in step] for step in self.beam],
+            "beam": [[asdict(branch) for branch in step] for step in self.beam],
         }
 
 
-def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDTH) -> Translated:
+def explain_translation(task: PairTask, model: ReadsSource, text: str, width: int = WIDTH) -> Translated:
+    """Translate a text by beam search, and tell where each token of the translation comes from."""
     if not text.strip():
         raise UserError("the text is empty, so there is nothing to translate; write one")
     source, longest = task.encode_source(text), task.longest(model)
@@ -80,7 +109,7 @@ def explain_translation(task: PairTask, model: Any, text: str, width: int = WIDT
     )
 
 
-def attribute(model: Any, condition: Any, read: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def attribute(model: ReadsSource, condition: Condition, read: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """What each place of the source adds to log p of each wanted token: (target, source)."""
     line = _Line(model, condition, torch.from_numpy(read), torch.from_numpy(wanted))
     with torch.no_grad():
@@ -94,15 +123,15 @@ def attribute(model: Any, condition: Any, read: np.ndarray, wanted: np.ndarray) 
 
 
 class _Line:
-    """From average source vectors (share 0) to the real ones (share 1)."""
+    """The straight line from average source vectors (share 0) to the real ones (share 1)."""
 
-    def __init__(self, model: Any, condition: Any, read: torch.Tensor, wanted: torch.Tensor):
+    def __init__(self, model: ReadsSource, condition: Condition, read: Tensor, wanted: Tensor):
         self.model, self.read, self.wanted = model, read, wanted
         vectors, self.lengths = model.source_vectors(condition)
         self.average = model.source_table.weight.detach().mean(0)
         self.way = vectors.detach() - self.average  # (1, places, width)
 
-    def chances(self, shares: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def chances(self, shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log p of each wanted token at these shares (shares, target), the hidden vectors, and the points."""
         points = (self.average + shares[:, None, None] * self.way).requires_grad_()  # (shares, places, width)
         state = self.model.begin_from(points, self.lengths.expand(len(shares)), keeps=False)
@@ -110,14 +139,14 @@ class _Line:
         places = torch.arange(len(self.wanted))
         return self.model.output(hidden).log_softmax(-1)[:, places, self.wanted], hidden, points
 
-    def integrate(self, steps: int) -> torch.Tensor:
+    def integrate(self, steps: int) -> Tensor:
         """The slopes along the line, added up: (target, places). Points are dense at its beginning, at share = s²,
         where little of the source decides much."""
         logits = len(self.wanted) * self.model.vocabulary_size
         parts = ((torch.arange(steps) + 0.5) / steps).split(max(LOGITS_AT_ONCE // logits, 1))
         return torch.stack([self._add_up(s, 1 / steps) for s in parts]).sum(0)
 
-    def _add_up(self, s: torch.Tensor, step: float) -> torch.Tensor:
+    def _add_up(self, s: Tensor, step: float) -> Tensor:
         chances, hidden, points = self.chances(s * s)
         # Each chance hangs on the hidden vector of its own place alone, so all of these slopes are found at once.
         in_hidden = torch.autograd.grad(chances.sum(), hidden, retain_graph=True)[0]
@@ -129,8 +158,8 @@ class _Line:
         return torch.stack(rows)
 
 
-def _tree(steps: list[Step], best: tuple[int, ...], name: Any) -> list[list[Branch]]:
-    """Beginnings that ended go no further, so parents are counted among those that went on."""
+def _tree(steps: list[Step], best: tuple[int, ...], name: Callable[[int], str]) -> list[list[Branch]]:
+    """The beam step by step. Beginnings that ended go no further, so parents are counted among those that went on."""
     tree: list[list[Branch]] = []
     histories: list[list[int]] = [[]]
     places: list[int | None] = [None]
@@ -149,10 +178,10 @@ def _tree(steps: list[Step], best: tuple[int, ...], name: Any) -> list[list[Bran
     return tree
 
 
-def link_words(task: PairTask, model: Any, source: str, target: str) -> str:
+def link_words(task: PairTask, model: ReadsSource, source: str, target: str) -> str:
     """Which word of the source each word of the target looked at most, as '0-0 1-2': source first, counted from 0.
 
-    Words are what spaces part; a token looks for the word that it is a part of.
+    Words are separated by spaces; the weights of a word's tokens are added up.
     """
     if not source.strip() or not target.strip():
         return ""
@@ -167,7 +196,7 @@ def link_words(task: PairTask, model: Any, source: str, target: str) -> str:
     return " ".join(f"{int(row.argmax())}-{number}" for number, row in enumerate(by_word))
 
 
-def _words(ids: np.ndarray, tokenizer: Any) -> list[int]:
+def _words(ids: np.ndarray, tokenizer: Tokenizer) -> list[int]:
     """The number of the word that each token belongs to; every word begins with a space."""
     starts = [tokenizer.token_bytes[int(id)].startswith(b" ") or tokenizer.joins_with_spaces for id in ids]
     return np.maximum(np.cumsum(starts) - 1, 0).tolist()

@@ -1,13 +1,11 @@
 """The computation graph of a small model on our own tape, with every value and, after a walk back, every gradient."""
 
-from typing import Any
-
 import numpy as np
 
 from chainrule import registry
 from chainrule.errors import UserError, did_you_mean
 from chainrule.tape.graph import Node, graph
-from chainrule.tape.models import MODELS
+from chainrule.tape.models import MODELS, Model
 from chainrule.tape.tape import Tape
 from chainrule.tape.unrolled import UNROLLED, VOCABULARY
 
@@ -15,7 +13,7 @@ GRAPHS = (*UNROLLED, *(name for name in MODELS if name not in UNROLLED))
 
 
 def computation(model: str, length: int) -> list[Node]:
-    """Of the loss of a text of `length` words: those of UNROLLED word by word, the others as they are trained."""
+    """The graph of the loss of a text of `length` words: word by word for models of UNROLLED, else as in training."""
     tape = Tape()
     words = np.arange(length + 1) % VOCABULARY
     if model in UNROLLED:
@@ -30,8 +28,8 @@ def computation(model: str, length: int) -> list[Node]:
     return graph(tape, parameters)
 
 
-def _tiny(model: str, vocabulary_size: int) -> Any:
-    """The tiny size, with weights that torch would begin with: the same every time."""
+def _tiny(model: str, vocabulary_size: int) -> Model:
+    """The model on our tape in its tiny size, with the weights that torch starts from; the same every time."""
     import torch
 
     module = registry.find("chainrule.models", model, "model")

@@ -1,71 +1,49 @@
-"""One prediction explained: what any model can say of it, and what its own kind can say beyond that."""
+"""One prediction explained: what holds for any model, and what the model itself adds in its own terms."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
 
-from chainrule.analysis.explain import mixture
-from chainrule.analysis.explain.die import Die, make_die
-from chainrule.analysis.explain.importance import Importance, weigh
-from chainrule.analysis.explain.ladder import Ladder, climb_down, matched
+from chainrule.analysis.explain import page
+from chainrule.analysis.explain.distribution import make_distribution
+from chainrule.analysis.explain.importance import weigh
 from chainrule.analysis.explain.places import Evidence, find_evidence
+from chainrule.analysis.explain.prediction import Prediction
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.generation import Sampling
 from chainrule.generation.prompt import Prompt, read_prompt
-from chainrule.models import infinigram, mix, ngram
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import LanguageModel, architecture_of, learns, log_softmax
+from chainrule.models.explanation import LooksInside, MatchesContexts
 from chainrule.text.base import Tokenizer
 
-if TYPE_CHECKING:
-    from chainrule.analysis.explain import gates, positions, transformer
-
-    Inside = Ladder | mixture.Inside | gates.Inside | positions.Inside | transformer.Inside | None
-
-MOST_READ = 1024  # tokens of a text, whatever the model could
+MOST_READ = 1024  # tokens of a text, whatever the model could read
 AT_ONCE = 64  # tokens whose logits are held at one time
-FACES, SIGHTINGS = 12, 10
+TOP, SIGHTINGS = 12, 10
 
 
 @dataclass(frozen=True)
-class Explanation:
-    """Why `token` after `text`. Lists of figures are about tokens[1:]: before the first, the <eos> that begins a text,
-    or the first word of a text too long, nothing was read."""
+class Explanation(Prediction):
+    """An explained prediction that can be shown: as JSON, as a page, and in a notebook."""
 
-    model: str  # the kind
-    text: str
-    tokens: list[str]
-    token: str
-    probability: float
-    surprise: list[float]  # bits of each token, before it came
-    die: Die
-    importance: Importance
-    inside: "Inside" = None
-    evidence: Evidence | None = None
-    separator: str = ""  # what stands between tokens that are words
-    notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = _plain(self)
-        return found
+    def to_json(self) -> dict[str, object]:
+        """Every figure, for programs; `kind` says which terms are in `inside`."""
+        values = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        return values | {"kind": None if self.inside is None else self.inside.kind}
 
     def html(self) -> str:
-        """A page of its own, with nothing from elsewhere."""
-        from chainrule.analysis.explain.page import page
-
-        return page(self)
+        """A page of its own that loads nothing from elsewhere."""
+        return page.render_page(self)
 
     def _repr_html_(self) -> str:
-        from chainrule.analysis.explain.page import fragment
-
-        return fragment(self)
+        return page.render_fragment(self)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
+    """Dataclasses and arrays as the dictionaries and lists that JSON has."""
     if is_dataclass(value):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, np.ndarray):
@@ -82,11 +60,14 @@ def explain(
     token: str | int | None = None,
     sampling: Sampling | None = None,
     shards: TokenShards | None = None,
-    faces: int = FACES,
+    top: int = TOP,
 ) -> Explanation:
-    """Why `token`, or else the likeliest, comes after `text`. `shards` are the training text, where it is kept."""
+    """Why `token`, by default the likeliest, comes after `text`.
+
+    `shards` are the training text, where it is kept; `top` is how many of the likeliest tokens are listed.
+    """
     prompt, notes = _read(model, tokenizer, text)
-    return explain_prompt(model, tokenizer, prompt, token, sampling, shards, faces, notes)
+    return explain_prompt(model, tokenizer, prompt, token, sampling, shards, top, notes)
 
 
 def explain_prompt(
@@ -96,23 +77,26 @@ def explain_prompt(
     token: str | int | None = None,
     sampling: Sampling | None = None,
     shards: TokenShards | None = None,
-    faces: int = FACES,
+    top: int = TOP,
     notes: Sequence[str] = (),
 ) -> Explanation:
-    """The same of a prompt as it is, ids that no text would give included."""
+    """The same for a prompt that is already token ids, including ids that no text would give."""
     ids, notes = prompt.ids, list(notes)
     surprise, logits = _surprise(model, ids)
     possible = logits if prompt.allowed is None else np.where(prompt.allowed, logits, -np.inf)
     if not model.is_normalised:
         notes.append(
-            "its scores do not sum to one: the die is made of them, surprise and ladder are of the scores themselves"
+            "its scores do not sum to one: the distribution is made from them, surprise and ladder are of the scores "
+            "themselves"
         )
     chosen = _find(tokenizer, token, logits, notes) if isinstance(token, str) else token
     chosen = int(possible.argmax()) if chosen is None else chosen
     seen = np.zeros(len(logits), bool)
     seen[ids] = True
-    seen[tokenizer.eos] = False  # as samples have it: the boundary is not text
-    inside, evidence = _look_inside(model, ids, chosen, tokenizer, shards)
+    seen[tokenizer.eos] = False  # the boundary of documents is not text, and not penalised when sampling either
+    importance = weigh(model, ids, chosen)
+    if learns(model) and importance.gradient is None:
+        notes.append("there is no importance by gradient, as this model has no table of token vectors that is known")
     return Explanation(
         model=architecture_of(model),
         text=prompt.text,
@@ -120,24 +104,24 @@ def explain_prompt(
         token=tokenizer.token_text(chosen),
         probability=float(np.exp(log_softmax(logits)[chosen])),
         surprise=surprise,
-        die=make_die(possible, tokenizer, sampling or Sampling(), seen, faces),
-        importance=weigh(model, ids, chosen),
-        inside=inside,
-        evidence=evidence,
+        distribution=make_distribution(possible, tokenizer, sampling or Sampling(), seen, top),
+        importance=importance,
+        inside=model.look_inside(ids, chosen, tokenizer.token_text) if isinstance(model, LooksInside) else None,
+        evidence=_evidence(model, ids, chosen, tokenizer, shards),
         separator=" " if tokenizer.joins_with_spaces else "",
         notes=notes,
     )
 
 
 def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[Prompt, list[str]]:
-    """What the model reads, as `sample` would have it: a space at the end may be taken back for the next token."""
+    """The prompt as `sample` reads it, and notes on what was changed: a space at its end, its beginning, its words."""
     prompt = read_prompt(model, tokenizer, text, truncate=True)
     count = len(tokenizer.encode(text))
     notes = []
     if prompt.allowed is not None:
         notes.append(
-            "the space at the end is taken for the beginning of the next token: the die has only faces that begin with "
-            "one, and all other figures are of the text without it"
+            "the space at the end is taken for the beginning of the next token: the distribution has only tokens that "
+            "begin with one, and all other figures are of the text without it"
         )
     if len(prompt.ids) > MOST_READ:
         prompt = replace(prompt, ids=prompt.ids[-MOST_READ:])
@@ -162,12 +146,12 @@ def _surprise(model: LanguageModel, ids: np.ndarray) -> tuple[list[float], np.nd
 
 
 def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]) -> int:
-    """The id that a text stands for, with or without a space in front, whichever is likelier."""
+    """The id of a token given as text, with or without a space in front, whichever is likelier."""
     if token == tokenizer.token_text(tokenizer.eos):
         return tokenizer.eos
     spelled = [ids for each in (token, f" {token}") if token and len(ids := tokenizer.encode(each))]
     if not spelled:
-        raise UserError(f"--token {token!r} holds no token; give the one whose probability is to be explained")
+        raise UserError(f"the text {token!r} holds no token; give the token whose probability is to be explained")
     fewest = min(map(len, spelled))
     ids = max((ids for ids in spelled if len(ids) == fewest), key=lambda ids: logits[ids[0]])
     if fewest > 1:
@@ -178,33 +162,11 @@ def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]
     return int(ids[0])
 
 
-def _look_inside(
-    model: Any, ids: np.ndarray, token: int, tokenizer: Tokenizer, shards: TokenShards | None
-) -> tuple["Inside", Evidence | None]:
-    if isinstance(model, ngram.Model):
-        evidence = _evidence(shards, tokenizer, matched(model, ids), token)
-        return climb_down(model, ids, token, tokenizer), evidence
-    if isinstance(model, infinigram.Model):
-        read = ids[-model.config.context_length :]
-        length, _ = model.evidence(read)
-        return None, _evidence(shards, tokenizer, read[len(read) - length :].tolist(), token)
-    if isinstance(model, mix.Model):
-        return mixture.look_inside(model, ids, token), None
-    if not learns(model):
-        return None, None
-    from chainrule.analysis.explain import gates, positions, transformer
-    from chainrule.models import transformer as transformer_model
-    from chainrule.models._recurrent import RecurrentModel
-
-    if isinstance(model, transformer_model.Model):
-        return transformer.look_inside(model, ids, token, tokenizer), None
-    if isinstance(model, RecurrentModel):
-        return gates.look_inside(model, ids, token), None
-    return positions.look_inside(model, ids, token), None
-
-
-def _evidence(shards: TokenShards | None, tokenizer: Tokenizer, context: list[int], token: int) -> Evidence | None:
-    """None where the text is not kept, or there is no context: that stands everywhere."""
-    if shards is None or not context:
+def _evidence(
+    model: LanguageModel, ids: np.ndarray, token: int, tokenizer: Tokenizer, shards: TokenShards | None
+) -> Evidence | None:
+    """Where the training text has the context; None where the text is not kept, or no context was met."""
+    if shards is None or not isinstance(model, MatchesContexts):
         return None
-    return find_evidence(shards, tokenizer, context, token, SIGHTINGS)
+    context = model.matched_context(ids)
+    return find_evidence(shards, tokenizer, context, token, SIGHTINGS) if context else None

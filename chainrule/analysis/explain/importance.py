@@ -1,19 +1,18 @@
-"""Which tokens of the text mattered for a prediction, asked in two ways.
+"""Which tokens of the text mattered for a prediction, measured in two ways.
 
-Left out: log p(token) less log p(token) had the text gone on without one of its tokens; for any model.
+Left out: log p(token) minus log p(token) of the text without one of its tokens; for any model.
 Gradient: what the way from an average vector to the token's own adds to log p(token), see gradient.py; for models that
-learn by gradient. Above zero, a token spoke for the prediction; below, against it.
+learn by gradient and have a table of token vectors. Above zero, a token speaks for the prediction; below, against it.
 """
 
 from dataclasses import dataclass
 from math import isnan
-from typing import Any
 
 import numpy as np
 
 from chainrule.generation.decoder import Decoder
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import LanguageModel, learns, log_softmax, select_rows
+from chainrule.models.contract import Array, LanguageModel, learns, log_softmax, select_rows
 
 MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
 LOGITS_AT_ONCE = 1 << 24
@@ -21,24 +20,29 @@ LOGITS_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class Importance:
-    """One figure for each token read, in nats; None where it was not asked."""
+    """One figure for each token read, in nats; None for tokens that were not left out."""
 
     left_out: list[float | None]
-    gradient: list[float] | None
+    gradient: list[float] | None  # None: the model counts, or has no table of token vectors
 
 
 def weigh(model: LanguageModel, ids: np.ndarray, token: int) -> Importance:
     """The importance of ids[1:], what was read after the <eos> that begins a text, for `token` coming next."""
-    gradient = None
-    if learns(model):
-        from chainrule.analysis.explain.gradient import gradient_times_input
+    return Importance(leave_out(model, ids, token), _gradient(model, ids, token))
 
-        gradient = gradient_times_input(model, ids, token)[1:].tolist()
-    return Importance(leave_out(model, ids, token), gradient)
+
+def _gradient(model: LanguageModel, ids: np.ndarray, token: int) -> list[float] | None:
+    if not learns(model):
+        return None
+    from chainrule.analysis.explain.gradient import gradient_times_input  # with torch, which counting does without
+    from chainrule.models._neural import NeuralModel
+
+    found = gradient_times_input(model, ids, token) if isinstance(model, NeuralModel) else None
+    return None if found is None else found[1:].tolist()
 
 
 def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float | None]:
-    """For each of ids[1:]: by how much log p(token) falls without it. What comes before the first is read once."""
+    """By how much log p(token) falls without each of ids[1:]; None for tokens further back than is measured."""
     reach = min(len(ids) - 1, MOST_LEFT_OUT, model.receptive_field or MOST_LEFT_OUT)
     if reach == 0:
         return [None] * (len(ids) - 1)
@@ -63,7 +67,7 @@ def leave_out(model: LanguageModel, ids: np.ndarray, token: int) -> list[float |
     return [*far, *(None if isnan(each) else each for each in near)]  # impossible with it and without
 
 
-def _log_probability(logits: Any, token: int) -> np.ndarray:
-    """Of `token` after the last position of every row: (rows,)."""
+def _log_probability(logits: Array, token: int) -> np.ndarray:
+    """log p of `token` after the last position of every row: (rows,)."""
     found: np.ndarray = log_softmax(to_numpy(logits[:, -1]))[:, token]
     return found

@@ -1,4 +1,4 @@
-"""Where in the training text some tokens stand in a row: the files and lines, with the words around."""
+"""Where a sequence of tokens occurs in the training text: the files and lines, with the words around."""
 
 from dataclasses import dataclass
 
@@ -13,6 +13,8 @@ AROUND = 8  # tokens shown before and after
 
 @dataclass(frozen=True)
 class Sighting:
+    """One occurrence of a context in the training text."""
+
     path: str
     line: int
     before: str
@@ -31,6 +33,7 @@ class Evidence:
 
 
 def find_evidence(shards: TokenShards, tokenizer: Tokenizer, context: list[int], token: int, most: int) -> Evidence:
+    """All occurrences of a context counted, and at most so many of them shown."""
     count, times = 0, 0
     followed: list[tuple[int, int]] = []  # (shard, position)
     others: list[tuple[int, int]] = []
@@ -49,7 +52,7 @@ def find_evidence(shards: TokenShards, tokenizer: Tokenizer, context: list[int],
 
 
 def occurrences(stream: np.ndarray, words: list[int]) -> np.ndarray:
-    """The positions at which these words begin and something follows; of no words none, as they are everywhere."""
+    """The positions at which these words begin and something follows; none for no words, as they are everywhere."""
     found = [np.zeros(0, np.int64)]
     for begin in range(0, len(stream) - len(words) if words else 0, AT_ONCE):
         piece = stream[begin : begin + AT_ONCE + len(words)]
@@ -61,7 +64,7 @@ def occurrences(stream: np.ndarray, words: list[int]) -> np.ndarray:
 
 
 def _sighting(shards: TokenShards, tokenizer: Tokenizer, shard: int, position: int, length: int) -> Sighting:
-    """What stands around, within the document alone; an <eos> in front is the start of the text."""
+    """An occurrence with the words around it in the same document; an <eos> in front is the start of the text."""
     stream, eos, end = shards.tokens(shard), tokenizer.eos, position + length
     inside = position + int(stream[position] == eos)  # a position of the document itself
     place = shards.place(shard, min(inside, len(stream) - 1), tokenizer)

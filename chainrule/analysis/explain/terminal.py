@@ -1,35 +1,42 @@
 """An explanation for a terminal: tables and bars; heat maps are left to the page."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from rich.table import Table
 from rich.text import Text
 
-from chainrule.analysis.explain.explanation import Explanation
+from chainrule.analysis.explain.prediction import Prediction
+from chainrule.models.explanation import Gates, InnerTerms, Ladder, Mixture, Positions, ResidualStream, Series
 from chainrule.progress import visible
 from chainrule.progress import visible_token as show
 
 SHOWN_TOKENS = 12  # of those that mattered most
 BAR = 24
+ADDS = "adds to the logit"
 
 
-def sections(explanation: Explanation) -> Iterator[Any]:
+Section: TypeAlias = Table | Text
+
+
+def sections(explanation: Prediction) -> Iterator[Section]:
+    """What Rich prints, one piece after the other."""
     yield _heading(explanation)
-    yield from _die(explanation)
+    yield from _distribution(explanation)
     yield from _tokens(explanation)
-    yield from _inside(explanation)
+    if explanation.inside is not None:
+        yield from _inside(explanation.inside, explanation.tokens, explanation.token)
     yield from _evidence(explanation)
 
 
 def _bar(share: float) -> str:
-    """Eighths of a cell, so that small differences can be seen."""
+    """A bar in eighths of a cell, so that small differences can be seen."""
     eighths = round(max(0.0, min(share, 1.0)) * BAR * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _table(title: str, *columns: str, left: int = 1) -> Table:
-    """With `left` columns of text in front, and figures after them."""
+    """An empty table with `left` columns of text in front, and figures after them."""
     table = Table(title=Text(title, "bold"), title_justify="left", box=None, padding=(0, 2, 0, 0))
     for number, name in enumerate(columns):
         is_text = number < left or not name
@@ -37,29 +44,30 @@ def _table(title: str, *columns: str, left: int = 1) -> Table:
     return table
 
 
-def _heading(explanation: Explanation) -> Text:
+def _heading(explanation: Prediction) -> Text:
     text = " ".join(explanation.text.split())[-60:]
     said = f"'{show(explanation.token)}' after '{visible(text)}': {explanation.probability:.6g}"
     return Text(f"{said} ({explanation.model})\n", style="bold")
 
 
-def _die(explanation: Explanation) -> Iterator[Any]:
-    die = explanation.die
-    table = _table("the die for the next token", "token", "probability", "as drawn", "")
-    top = max((face.probability for face in die.faces), default=1.0) or 1.0
-    for face in die.faces:
-        style = "dim" if face.filtered == 0 else ""
-        drawn = "cut" if face.filtered == 0 else f"{face.filtered:.4f}"
-        bar = _bar(face.probability / top)
-        table.add_row(Text(show(face.token)), f"{face.probability:.4f}", drawn, bar, style=style)
+def _distribution(explanation: Prediction) -> Iterator[Section]:
+    found = explanation.distribution
+    table = _table("the distribution of the next token", "token", "probability", "as drawn", "")
+    largest = max((each.probability for each in found.top), default=1.0) or 1.0
+    for each in found.top:
+        style = "dim" if each.filtered == 0 else ""
+        drawn = "cut" if each.filtered == 0 else f"{each.filtered:.4f}"
+        bar = _bar(each.probability / largest)
+        table.add_row(Text(show(each.token)), f"{each.probability:.4f}", drawn, bar, style=style)
     yield table
-    cut = f"; the filters cut {die.cut:,} tokens, {die.cut_probability:.4f} in all" if die.cut else ""
-    others = f"{die.others:,} other tokens share {die.others_probability:.4f}" if die.others else "there are no others"
-    yield Text(f"{others}; entropy {die.entropy_bits:.2f} bits{cut}\n", style="dim")
+    cut = f"; the filters cut {found.cut:,} tokens, {found.cut_probability:.4f} in all" if found.cut else ""
+    others = f"{found.others:,} other tokens share {found.others_probability:.4f}"
+    others = others if found.others else "there are no others"
+    yield Text(f"{others}; entropy {found.entropy_bits:.2f} bits{cut}\n", style="dim")
 
 
-def _tokens(explanation: Explanation) -> Iterator[Any]:
-    """Surprise and importance side by side, of the latest tokens."""
+def _tokens(explanation: Prediction) -> Iterator[Section]:
+    """The surprise and the importance of the latest tokens, side by side."""
     tokens, importance = explanation.tokens[1:], explanation.importance
     if not tokens:
         return
@@ -78,14 +86,34 @@ def _tokens(explanation: Explanation) -> Iterator[Any]:
     yield Text("")
 
 
-def _inside(explanation: Explanation) -> Iterator[Any]:
-    shows = {"ladder": _ladder, "mixture": _mixture, "transformer": _transformer, "gates": _gates,
-             "positions": _positions}  # fmt: skip
-    if explanation.inside is not None:
-        yield from shows[explanation.inside.kind](explanation, explanation.inside)
+def _inside(terms: InnerTerms, tokens: Sequence[str], token: str) -> Iterator[Section]:
+    """The model's own terms, by their kind."""
+    match terms:
+        case Ladder():
+            yield from _ladder(terms)
+        case Mixture():
+            yield from _mixture(terms)
+        case ResidualStream():
+            yield from _residual_stream(terms, tokens, token)
+        case Gates():
+            yield from _gates(terms, tokens)
+        case Positions():
+            yield from _positions(terms, tokens)
+        case Series():
+            yield _by_token(terms.title, tokens, terms.figures)
+            yield Text("")
 
 
-def _ladder(explanation: Explanation, ladder: Any) -> Iterator[Any]:
+def _by_token(title: str, tokens: Sequence[str], columns: Mapping[str, Sequence[float]], signed: str = "") -> Table:
+    """A column of figures for each name, a row for each of the latest tokens; the `signed` column shows a plus."""
+    table = _table(title, "token", *columns)
+    for place in range(max(len(tokens) - SHOWN_TOKENS, 0), len(tokens)):
+        figures = [f"{values[place]:{'+' if name == signed else ''}.3f}" for name, values in columns.items()]
+        table.add_row(Text(show(tokens[place])), *figures)
+    return table
+
+
+def _ladder(ladder: Ladder) -> Iterator[Section]:
     names = ("order", "context", "seen", "counted as", "discount", "own part", "weight", "contribution")
     table = _table(f"the back-off ladder ({ladder.smoothing})", *names, left=2)
     for rung in ladder.rungs:
@@ -105,7 +133,7 @@ def _ladder(explanation: Explanation, ladder: Any) -> Iterator[Any]:
     yield Text("")
 
 
-def _evidence(explanation: Explanation) -> Iterator[Any]:
+def _evidence(explanation: Prediction) -> Iterator[Section]:
     evidence = explanation.evidence
     if evidence is None:
         return
@@ -121,10 +149,9 @@ def _evidence(explanation: Explanation) -> Iterator[Any]:
         yield line
 
 
-def _mixture(explanation: Explanation, inside: Any) -> Iterator[Any]:
-    table = _table(
-        f"who was listened to (weights go by {inside.by})", "part", "weight", "probability", "contribution", ""
-    )
+def _mixture(inside: Mixture) -> Iterator[Section]:
+    title = f"the parts of the mix (weights go by {inside.by})"
+    table = _table(title, "part", "weight", "probability", "contribution", "")
     top = max(share.contribution for share in inside.shares) or 1.0
     for share in inside.shares:
         figures = (f"{share.weight:.4f}", f"{share.probability:.6f}", f"{share.contribution:.6f}")
@@ -134,7 +161,20 @@ def _mixture(explanation: Explanation, inside: Any) -> Iterator[Any]:
     yield Text("")
 
 
-def _transformer(explanation: Explanation, inside: Any) -> Iterator[Any]:
+def _residual_stream(inside: ResidualStream, tokens: Sequence[str], token: str) -> Iterator[Section]:
+    yield _contributions(inside)
+    yield _lens(inside, token)
+    looks = _table("\nwhere every head looks, from the last position", "head", "at", left=2)
+    for layer, heads in enumerate(inside.attention, 1):
+        for head, weights in enumerate(heads, 1):
+            best = weights[-1].argsort()[::-1][:4]
+            seen = "  ".join(f"{show(tokens[place])} {weights[-1, place]:.2f}" for place in best)
+            looks.add_row(f"layer {layer}, head {head}", Text(seen))
+    yield looks
+    yield Text("")
+
+
+def _contributions(inside: ResidualStream) -> Table:
     capped = f" (capped: {inside.capped_logit:.3f})" if abs(inside.logit - inside.capped_logit) > 1e-3 else ""
     table = _table(f"who made the logit, {inside.logit:.3f}{capped}", "part", "adds", "")
     ordered = sorted(inside.contributions, key=lambda each: -abs(each.logit))
@@ -146,54 +186,32 @@ def _transformer(explanation: Explanation, inside: Any) -> Iterator[Any]:
     rest = sum(each.logit for each in ordered[SHOWN_TOKENS:])
     if len(ordered) > SHOWN_TOKENS:
         table.add_row(f"{len(ordered) - SHOWN_TOKENS} others", f"{rest:+.3f}", "")
-    yield table
-    lens = _table(
-        "\nwhat every layer would guess",
-        "after",
-        "next token",
-        "probability",
-        f"of '{show(explanation.token)}'",
-        left=2,
-    )
+    return table
+
+
+def _lens(inside: ResidualStream, token: str) -> Table:
+    names = ("after", "next token", "probability", f"of '{show(token)}'")
+    lens = _table("\nwhat every layer would guess", *names, left=2)
     for depth, guesses in enumerate(inside.lens):
         name = "embedding" if depth == 0 else f"layer {depth}"
         guess = guesses[-1]
         lens.add_row(name, Text(show(guess.token)), f"{guess.probability:.4f}", f"{guess.probability_of_token:.4f}")
-    yield lens
-    looks = _table("\nwhere every head looks, from the last position", "head", "at", left=2)
-    for layer, heads in enumerate(inside.attention, 1):
-        for head, weights in enumerate(heads, 1):
-            best = weights[-1].argsort()[::-1][:4]
-            seen = "  ".join(f"{show(explanation.tokens[place])} {weights[-1, place]:.2f}" for place in best)
-            looks.add_row(f"layer {layer}, head {head}", Text(seen))
-    yield looks
-    yield Text("")
+    return lens
 
 
-def _gates(explanation: Explanation, inside: Any) -> Iterator[Any]:
+def _gates(inside: Gates, tokens: Sequence[str]) -> Iterator[Section]:
     said = f"half of all influence on the next token is within the latest {inside.half_within:,} tokens, nine tenths "
     yield Text(f"{said}within {inside.most_within:,}\n")
-    first = max(len(explanation.tokens) - SHOWN_TOKENS, 0)
     for number, layer in enumerate(inside.layers, 1):
-        columns = layer.gates | layer.state
-        table = _table(
-            f"layer {number}: means over its units (of states and candidates, of their size)", "token", *columns
-        )
-        for place in range(first, len(explanation.tokens)):
-            means = [f"{abs(values[place]).mean():.3f}" for values in columns.values()]
-            table.add_row(Text(show(explanation.tokens[place])), *means)
-        yield table
+        means = {name: abs(values).mean(1).tolist() for name, values in (layer.gates | layer.state).items()}
+        title = f"layer {number}: means over its units (of states and candidates, of their size)"
+        yield _by_token(title, tokens, means)
         yield Text("")
 
 
-def _positions(explanation: Explanation, inside: Any) -> Iterator[Any]:
-    heads = [f"head {head}" for head in range(1, len(inside.weights) + 1)]
-    adds = [] if inside.contributions is None else ["adds to the logit"]
-    table = _table("what each place of the context weighs", "token", *heads, *adds)
-    for place in range(max(len(explanation.tokens) - SHOWN_TOKENS, 0), len(explanation.tokens)):
-        figures = [f"{weights[place]:.3f}" for weights in inside.weights]
-        figures += [] if inside.contributions is None else [f"{inside.contributions[place]:+.3f}"]
-        table.add_row(Text(show(explanation.tokens[place])), *figures)
-    yield table
+def _positions(inside: Positions, tokens: Sequence[str]) -> Iterator[Section]:
+    heads = {f"head {head}": weights for head, weights in enumerate(inside.weights, 1)}
+    adds = {} if inside.contributions is None else {ADDS: inside.contributions}
+    yield _by_token("what each position of the context weighs", tokens, heads | adds, signed=ADDS)
     if inside.contributions is not None:
         yield Text(f"with {inside.constant:+.3f} for no text at all they add up to {inside.logit:.3f}\n", style="dim")

@@ -1,4 +1,4 @@
-// Where a model looks: the heads of a Transformer and what every layer would say; the places of smaller models.
+// Where a model looks: the heads of a Transformer and what every layer would say; positions, and other figures by token.
 
 import { h, percent, replace, visible } from "/web/dom.js";
 import { part, stepper } from "/web/parts.js";
@@ -121,7 +121,7 @@ export function positions({ weights, contributions, constant, logit }, { tokens,
   const read = tokens.slice(-SHOWN);
   if (contributions) {
     return part(
-      "What each place adds",
+      "What each position adds",
       `To a logit of ${logit.toFixed(2)}, of which ${constant.toFixed(2)} come without any of them.`,
       tinted(read, contributions.slice(-SHOWN), separator),
     );
@@ -133,4 +133,12 @@ export function positions({ weights, contributions, constant, logit }, { tokens,
   }
   draw();
   return part("Attention", "How much each token is looked at.", weights.length > 1 && head.element, shown);
+}
+
+/** Any figures with one for each token: a line of tinted text for each of them. */
+export function series({ title, figures }, { tokens, separator }) {
+  const read = tokens.slice(-SHOWN);
+  const line = ([name, values]) =>
+    h("div", null, h("p", { class: "faint" }, name), tinted(read, values.slice(-SHOWN), separator));
+  return part(title, "Blue above zero, orange below.", Object.entries(figures).map(line));
 }

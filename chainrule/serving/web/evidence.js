@@ -1,13 +1,13 @@
 // Why a model expects a token, in the terms of its kind, and which tokens mattered.
 
-import { positions, transformer } from "/web/attention.js";
+import { positions, series, transformer } from "/web/attention.js";
 import { h, percent, replace, visible } from "/web/dom.js";
 import { corpus, ladder, mixture } from "/web/ladder.js";
 import { part } from "/web/parts.js";
 import { states } from "/web/states.js";
 import { tinted } from "/web/tokens.js";
 
-const KINDS = { ladder, gates: states, transformer, positions, mixture };
+const KINDS = { ladder, gates: states, transformer, positions, mixture, series };
 const SHOWN = 64; // tokens, the latest
 const asking = new WeakMap();
 
@@ -31,7 +31,7 @@ function evidence(found) {
     "div",
     { class: "evidence-parts stack small" },
     h("h3", null, "Why ", h("span", { class: "name" }, visible(found.token)), ` (${percent(found.probability)})`),
-    found.kind && KINDS[found.kind](found.inside, found),
+    KINDS[found.kind]?.(found.inside, found) ?? null,
     found.evidence && corpus(found.evidence, found.separator),
     importance(found),
     found.notes.map((note) => h("p", { class: "faint" }, `Note: ${note}.`)),

@@ -1,18 +1,20 @@
 """Explanations of models that count: the ladder adds up, its figures are those of the text, and the lines are found."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import chainrule
-from chainrule.analysis.explain.ladder import Ladder
 from chainrule.analysis.explain.places import occurrences
 from chainrule.api import TrainedRun
+from chainrule.errors import UserError
 from chainrule.models.contract import log_softmax
+from chainrule.models.explanation import Ladder
 from chainrule.models.ngram import Config, Model
-from chainrule.ngram.smoothing import METHODS
+from chainrule.ngram.smoothing import METHODS, Method, katz, kneser_ney
 from tests.spec.test_counting import COWS
 
 EOS = 6
@@ -26,17 +28,8 @@ def random_text(seed: int, documents: int = 60) -> np.ndarray:
     return np.concatenate(parts).astype(np.uint32)
 
 
-class Names:
-    """All that the ladder wants of a tokenizer."""
-
-    def token_text(self, id: int) -> str:
-        return str(id)
-
-
 def ladder_of(model: Model, ids: np.ndarray, token: int) -> Ladder:
-    from chainrule.analysis.explain.ladder import climb_down
-
-    return climb_down(model, ids, token, Names())  # type: ignore[arg-type]
+    return model.look_inside(ids, token, str)
 
 
 @pytest.mark.parametrize("prune", [(), (0, 0, 1)])
@@ -54,6 +47,31 @@ def test_contributions_add_up_to_the_probability(smoothing: str, prune: tuple[in
             assert ladder.probability == pytest.approx(expected, abs=1e-6)
             assert ladder.probability == sum(rung.contribution for rung in ladder.rungs)
             assert all(rung.contribution >= -1e-7 for rung in ladder.rungs)
+
+
+def test_a_smoothing_is_explained_by_what_its_row_says_and_not_by_its_name(monkeypatch: pytest.MonkeyPatch):
+    """The same methods under other names have the same ladders; Katz lets one context speak alone."""
+    monkeypatch.setitem(METHODS, "good-turing", Method(katz, backs_off=True))
+    monkeypatch.setitem(METHODS, "continuations", Method(kneser_ney, counts_continuations=True))
+    ids = random_text(0)
+    text = np.array([EOS, 1, 2, 3])
+    for name, other in (("katz", "good-turing"), ("kneser-ney", "continuations")):
+        named, renamed = (Model(Config(order=3, smoothing=each), 7, EOS).fit([ids]) for each in (name, other))
+        for token in range(7):
+            found = ladder_of(renamed, text, token)
+            assert found.rungs == ladder_of(named, text, token).rungs
+            assert found.smoothing == other
+            if name == "katz":
+                assert sum(rung.contribution > 0 for rung in found.rungs) == 1
+            else:
+                assert found.rungs[-2].counted != found.rungs[-2].count  # after how many words, not how often
+
+
+def test_whether_counts_can_be_changed_is_told_by_the_row_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(METHODS, "held-out", replace(METHODS["jelinek-mercer"]))
+    model = Model(Config(order=2, smoothing="held-out"), 7, EOS).fit([random_text(0)], random_text(1, 20))
+    with pytest.raises(UserError, match="held-out weights were fitted on held-out text"):
+        model.without(random_text(0, 3))
 
 
 @pytest.mark.parametrize("smoothing", ["absolute", "kneser-ney", "modified-kneser-ney"])
@@ -148,16 +166,18 @@ def test_occurrences_are_those_of_a_plain_search(monkeypatch: pytest.MonkeyPatch
     assert occurrences(stream, []).tolist() == []
 
 
-def test_the_die_and_the_surprise_are_the_models_own(cows: TrainedRun):
-    found = cows.explain("may the cows eat corn", faces=3, top_k=2)
+def test_the_distribution_and_the_surprise_are_the_models_own(cows: TrainedRun):
+    found = cows.explain("may the cows eat corn", top=3, top_k=2)
     ids = np.append([cows.tokenizer.eos], cows.tokenizer.encode("may the cows eat corn")).astype(np.int64)
     logits, _ = cows.model.step(ids[None], cows.model.start(1))
     chances = np.exp(log_softmax(logits[0]))
     assert found.surprise == pytest.approx([-np.log2(chances[i, ids[i + 1]]) for i in range(len(ids) - 1)], abs=1e-5)
     last = chances[-1]
-    assert [face.probability for face in found.die.faces] == pytest.approx(sorted(last)[::-1][:3])
-    assert [face.filtered > 0 for face in found.die.faces] == [True, True, False]
-    assert sum(face.filtered for face in found.die.faces) == pytest.approx(1.0)
-    assert found.die.others_probability + sum(face.probability for face in found.die.faces) == pytest.approx(1.0)
-    assert found.die.cut == (last > 0).sum() - 2
-    assert found.die.entropy_bits == pytest.approx(-sum(p * np.log2(p) for p in last if p > 0))
+    assert [each.probability for each in found.distribution.top] == pytest.approx(sorted(last)[::-1][:3])
+    assert [each.filtered > 0 for each in found.distribution.top] == [True, True, False]
+    assert sum(each.filtered for each in found.distribution.top) == pytest.approx(1.0)
+    assert found.distribution.others_probability + sum(
+        each.probability for each in found.distribution.top
+    ) == pytest.approx(1.0)
+    assert found.distribution.cut == (last > 0).sum() - 2
+    assert found.distribution.entropy_bits == pytest.approx(-sum(p * np.log2(p) for p in last if p > 0))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import chainrule
-from chainrule.analysis.explain import mixture
 from chainrule.models.contract import log_softmax
+from chainrule.models.explanation import Mixture
 from chainrule.models.mix import Model
 
 
@@ -19,7 +19,7 @@ def test_contributions_add_up_to_the_probability(tmp_path: Path, by: str):
     run = chainrule.mix([part.path for part in parts], cache=True, by=by)
     found = run.explain("the old cow eats", token=" ")
     inside = found.inside
-    assert isinstance(inside, mixture.Inside)
+    assert isinstance(inside, Mixture)
     assert len(inside.shares) == 3
     assert sum(share.weight for share in inside.shares) == pytest.approx(1.0)
     assert inside.probability == pytest.approx(found.probability, abs=1e-6)

@@ -11,20 +11,17 @@ import torch.nn.functional as F
 
 import chainrule
 from chainrule import registry
-from chainrule.analysis.explain import gates, gradient, positions, transformer
+from chainrule.analysis.explain.gradient import gradient_times_input
 from chainrule.analysis.explain.importance import MOST_LEFT_OUT, leave_out
-from chainrule.analysis.explain.record import read
+from chainrule.models._gates import within
+from chainrule.models._recorded import read_recorded
+from chainrule.models._token_gradients import token_gradients
 
 VOCABULARY, EOS = 29, 28
 IDS = np.append([EOS], np.random.default_rng(0).integers(0, EOS, 19)).astype(np.int64)
 
 
 PLAIN = {"ngram_order": 0, "embedding_norm": False}  # a Transformer whose stream begins with its embeddings alone
-
-
-class Names:
-    def token_text(self, id: int) -> str:
-        return str(id)
 
 
 def build(name: str, **changes: Any) -> Any:
@@ -62,7 +59,7 @@ TRANSFORMERS: list[dict[str, Any]] = [
 def test_parts_of_a_transformer_add_up_to_the_logit(changes: dict[str, Any]):
     model = build("transformer", **changes)
     for token in (0, 13, EOS):
-        inside = transformer.look_inside(model, IDS, token, Names())  # type: ignore[arg-type]
+        inside = model.look_inside(IDS, token, str)
         assert inside.capped_logit == pytest.approx(float(logits(model)[token]), abs=1e-5)
         total = sum(each.logit for each in inside.contributions)
         assert total == pytest.approx(inside.logit, abs=1e-5 * max(1.0, abs(inside.logit)))
@@ -75,8 +72,8 @@ def test_parts_of_a_transformer_add_up_to_the_logit(changes: dict[str, Any]):
 @pytest.mark.parametrize("changes", TRANSFORMERS, ids=lambda changes: ",".join(map(str, changes.values())) or "plain")
 def test_attention_weights_are_those_that_mixed_the_values(changes: dict[str, Any]):
     model = build("transformer", **changes)
-    inside = transformer.look_inside(model, IDS, 0, Names())  # type: ignore[arg-type]
-    _, calls = read(model, IDS)
+    inside = model.look_inside(IDS, 0, str)
+    _, calls = read_recorded(model, IDS)
     for weights, block in zip(torch.from_numpy(inside.attention), model.blocks, strict=True):
         attention = block.attention
         value = attention.project(*calls[attention].arguments[:2])[2][0]
@@ -87,7 +84,7 @@ def test_attention_weights_are_those_that_mixed_the_values(changes: dict[str, An
 
 def test_the_lens_at_the_last_layer_is_the_model_and_at_the_first_its_embeddings():
     model = build("transformer", num_layers=3, **PLAIN)
-    inside = transformer.look_inside(model, IDS, 5, Names())  # type: ignore[arg-type]
+    inside = model.look_inside(IDS, 5, str)
     assert len(inside.lens) == 4
     chances = logits(model).softmax(-1)
     assert inside.lens[-1][-1].token == str(int(chances.argmax()))
@@ -104,7 +101,7 @@ def test_the_lens_at_the_last_layer_is_the_model_and_at_the_first_its_embeddings
 @pytest.mark.parametrize("name", ["elman", "ugrnn", "gru", "lstm"])
 def test_gates_give_the_states_that_the_cells_gave(name: str):
     model = build(name, num_layers=2, residual=True)
-    inside = gates.look_inside(model, IDS, 3)
+    inside = model.look_inside(IDS, 3, str)
     assert len(inside.layers) == 2
     for layer in inside.layers:
         h = layer.state["h"]
@@ -128,8 +125,8 @@ def test_influence_is_the_slope_of_the_prediction(name: str):
     model = build(name).double()
     ids = IDS[:7]
     vectors = model.embedding.weight.detach()[ids]
-    slopes = gradient.gradients(model, ids, 3)["embedding"][1]
-    inside = gates.look_inside(model, ids, 3)
+    slopes = token_gradients(model, ids, 3)[0].slope
+    inside = model.look_inside(ids, 3, str)
     assert inside.influence == pytest.approx(slopes.norm(dim=-1).tolist())
     torch.manual_seed(0)
     for place in range(len(ids)):
@@ -147,10 +144,10 @@ def test_influence_is_the_slope_of_the_prediction(name: str):
 
 
 def test_within_counts_the_latest_tokens():
-    assert gates.within(np.array([1.0, 0.0, 1.0, 2.0]), 0.5) == 1
-    assert gates.within(np.array([1.0, 0.0, 1.0, 2.0]), 0.75) == 2
-    assert gates.within(np.array([1.0, 0.0, 1.0, 2.0]), 0.9) == 4
-    assert gates.within(np.zeros(3), 0.5) == 0
+    assert within(np.array([1.0, 0.0, 1.0, 2.0]), 0.5) == 1
+    assert within(np.array([1.0, 0.0, 1.0, 2.0]), 0.75) == 2
+    assert within(np.array([1.0, 0.0, 1.0, 2.0]), 0.9) == 4
+    assert within(np.zeros(3), 0.5) == 0
 
 
 @pytest.mark.parametrize("length", [1, 2, 20])
@@ -159,7 +156,7 @@ def test_within_counts_the_latest_tokens():
 )
 def test_places_add_up_to_the_logit(name: str, changes: dict[str, Any], length: int):
     model = build(name, **changes)
-    inside = positions.look_inside(model, IDS[:length], 4)
+    inside = model.look_inside(IDS[:length], 4, str)
     assert inside.logit == pytest.approx(float(logits(model, IDS[:length])[4]), abs=1e-5)
     assert inside.contributions is not None and inside.constant is not None
     assert sum(inside.contributions) + inside.constant == pytest.approx(inside.logit, abs=1e-5)
@@ -170,7 +167,7 @@ def test_places_add_up_to_the_logit(name: str, changes: dict[str, Any], length: 
 @pytest.mark.parametrize("kind", ["softmax", "uniform"])
 def test_weights_of_the_attention_model_mix_its_values(kind: str):
     model = build("attention", weights=kind, has_residuals=False, has_layer_norm=False)
-    inside = positions.look_inside(model, IDS, 4)
+    inside = model.look_inside(IDS, 4, str)
     with torch.no_grad():
         x = model._embed(torch.from_numpy(IDS)[None], 0)
         value = model._project(x)[2][0]  # (heads, time, head_width)
@@ -210,7 +207,8 @@ def test_of_a_long_text_the_latest_are_left_out():
 def test_gradient_times_input_adds_up_to_what_the_text_does(name: str):
     """Σ = log p(token) less log p(token) of a text whose vectors are all the average one."""
     model = build(name, **({"embedding_norm": False} if name == "transformer" else {})).double()
-    found = gradient.gradient_times_input(model, IDS, 7, steps=400)
+    found = gradient_times_input(model, IDS, 7, steps=400)
+    assert found is not None
     average = model.embedding.weight.detach()[:VOCABULARY].mean(0)
     tables = [model.embedding.register_forward_hook(lambda module, arguments, output: average.expand_as(output))]
     if name == "transformer":
@@ -227,10 +225,12 @@ def test_gradient_times_input_adds_up_to_what_the_text_does(name: str):
 
 def test_vectors_of_ngrams_are_credited_to_their_tokens():
     model = build("transformer", ngram_order=3, embedding_norm=True).double()
-    both = gradient.gradient_times_input(model, IDS, 7, steps=1)
-    found = gradient.gradients(model, IDS, 7, 0.5)
-    of_embeddings = (found["embedding"][0] * found["embedding"][1]).sum(-1).numpy()
-    vectors, slopes = found["ngrams"]
+    both = gradient_times_input(model, IDS, 7, steps=1)
+    assert both is not None
+    of_tokens, of_ngrams = token_gradients(model, IDS, 7, 0.5)
+    assert (of_tokens.table, of_ngrams.table) == (model.embedding, model.ngrams)
+    of_embeddings = (of_tokens.difference * of_tokens.slope).sum(-1).numpy()
+    vectors, slopes = of_ngrams.difference, of_ngrams.slope
     assert (both - of_embeddings).sum() == pytest.approx(float((vectors * slopes).sum()), rel=1e-5)
     last = model.ngrams.weight.detach()[_places(model, IDS)[-1]]  # (orders, width): of 2 and of 3 tokens
     by_order = (last * slopes[-1]).sum(-1)

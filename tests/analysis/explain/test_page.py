@@ -3,25 +3,25 @@
 import io
 import json
 import re
-import struct
-import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from rich.console import Console
 
 import chainrule
-from chainrule.analysis.explain.page import AGAINST, FOR, _png
+from chainrule.analysis.explain.heat_map import AGAINST, FOR, heat_map_png, tint
 from chainrule.analysis.explain.terminal import _bar, sections
 from chainrule.api import TrainedRun
+from tests.contracts.test_models import ARCHITECTURES
 
 TEXT = "<b>cows</b> & 'cows' eat \"corn\"\n" * 40
 VOID = {"meta", "img", "br"}
 
 
-@pytest.fixture(scope="module", params=["ngram", "infinigram", "mlp", "bow", "attention", "lstm", "transformer"])
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     folder = tmp_path_factory.mktemp("explained")
     (folder / "cows.txt").write_text(TEXT)
@@ -66,10 +66,10 @@ def test_the_page_is_sound_and_stands_alone(run: TrainedRun):
 
 
 def test_json_holds_everything(run: TrainedRun):
-    found = run.explain("cows eat", faces=5)
+    found = run.explain("cows eat", top=5)
     back = json.loads(json.dumps(found.to_json()))
     assert back["probability"] == found.probability
-    assert back["die"]["faces"][0]["probability"] == found.die.faces[0].probability
+    assert back["distribution"]["top"][0]["probability"] == found.distribution.top[0].probability
     assert len(back["surprise"]) == len(found.tokens) - 1 == len(back["importance"]["left_out"])
     assert (back["importance"]["gradient"] is None) == ("gram" in run.architecture)
     if run.architecture == "transformer":
@@ -85,7 +85,7 @@ def test_the_terminal_shows_the_figures(run: TrainedRun):
         console.print(section)
     text = console.export_text()
     assert f"{found.probability:.6g}" in text
-    assert f"{found.die.faces[-1].probability:.4f}" in text
+    assert f"{found.distribution.top[-1].probability:.4f}" in text
     assert f"{found.surprise[-1]:.2f} bits" in text
 
 
@@ -107,8 +107,10 @@ def test_a_space_at_the_end_begins_the_next_token_where_tokens_begin_with_one(tm
     run = chainrule.train("t.txt", tokenizer="words", min_count=1, unit="line", validation_fraction=0.0, order=3)
     found = run.explain("the cow ")
     assert found.tokens == ["<eos>", "the", " cow"]
-    assert all(face.token.startswith(" ") for face in found.die.faces)
-    assert sum(face.probability for face in found.die.faces) + found.die.others_probability == pytest.approx(1.0)
+    assert all(each.token.startswith(" ") for each in found.distribution.top)
+    assert sum(
+        each.probability for each in found.distribution.top
+    ) + found.distribution.others_probability == pytest.approx(1.0)
     assert found.probability == pytest.approx(run.explain("the cow", token=found.token).probability)
     assert found.notes[0].startswith("the space at the end is taken for the beginning of the next token")
 
@@ -141,12 +143,16 @@ def test_a_token_of_several_is_explained_by_its_first(run: TrainedRun):
 
 
 def test_a_picture_is_a_png_of_these_colours():
-    data = _png(np.array([[1.0, -0.5, 0.0]]))
+    data = heat_map_png(np.array([[1.0, -0.5, 0.0], [np.nan, 2.0, -1.0]]))
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    assert struct.unpack(">II", data[16:24]) == (3, 1)
-    start = data.index(b"IDAT") + 4
-    pixels = zlib.decompress(data[start : start + struct.unpack(">I", data[start - 8 : start - 4])[0]])
-    assert pixels == bytes([0, *FOR, 255, *AGAINST, 127, *FOR, 0])
+    pixels = np.round(imread(io.BytesIO(data)) * 255).astype(int).tolist()
+    assert pixels[0] == [[*FOR, 255], [*AGAINST, 127], [*FOR, 0]]
+    assert pixels[1] == [[*AGAINST, 0], [*FOR, 255], [*AGAINST, 255]]
+
+
+def test_a_tint_is_the_colour_of_the_sign_and_as_opaque_as_the_size():
+    assert tint(0.5) == "rgb(20 130 205 / 0.500)"
+    assert tint(-2.0, 0.75) == "rgb(222 105 15 / 0.750)"
 
 
 def test_bars_have_eighths():

@@ -1,4 +1,4 @@
-"""What every layer of a model was given and gave, while it read a text."""
+"""The inputs and outputs of every layer of a model while it reads a text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,18 +8,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from chainrule.models._neural import NeuralModel
+
 
 class Call(NamedTuple):
+    """The latest call of a layer. Layers differ in what they take and give, so that is not typed."""
+
     arguments: tuple[Any, ...]
     output: Any
 
 
-@contextmanager
-def recorded(model: nn.Module) -> Iterator[dict[nn.Module, Call]]:
-    """with recorded(model) as calls: model.read(...); calls[model.embedding].output"""
-    calls: dict[nn.Module, Call] = {}
+Calls = dict[nn.Module, Call]
 
-    def note(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+
+@contextmanager
+def recorded(model: nn.Module) -> Iterator[Calls]:
+    """with recorded(model) as calls: model.read(...); calls[model.embedding].output"""
+    calls: Calls = {}
+
+    def note(module: nn.Module, arguments: tuple[object, ...], output: object) -> None:
         calls[module] = Call(arguments, output)
 
     handles = [module.register_forward_hook(note) for module in model.modules()]
@@ -31,8 +38,8 @@ def recorded(model: nn.Module) -> Iterator[dict[nn.Module, Call]]:
 
 
 @torch.no_grad()
-def read(model: Any, ids: np.ndarray) -> tuple[Tensor, dict[nn.Module, Call]]:
-    """The hidden vectors of a text (time, width), and what happened on the way to them."""
+def read_recorded(model: NeuralModel, ids: np.ndarray) -> tuple[Tensor, Calls]:
+    """The hidden vectors of a text (time, width), and the calls that led to them."""
     with recorded(model) as calls:
         hidden, _ = model.read(torch.from_numpy(np.asarray(ids, np.int64))[None], None)
     return hidden[0], calls
