@@ -6,7 +6,7 @@ that makes logits of hidden vectors. The training loop, scores and storage are h
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,7 +20,7 @@ from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.kernels.int8 import round_to_int8
 from chainrule.layers.linear import Linear
-from chainrule.layers.roles import Role, parameters_of
+from chainrule.layers.roles import Role, declare, parameters_of, role_of
 from chainrule.layers.softmax import Candidates, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models.contract import (
     IGNORE,
@@ -66,6 +66,14 @@ class NeuralModel(nn.Module, LanguageModel):
     def forward(self, tokens: Array, condition: Any = None) -> Tensor:
         """Logits (batch, time, vocabulary) of what follows each of the tokens (batch, time)."""
         return self.step(tokens, self.start(len(tokens), condition))[0]
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As torch does; parameters that are replaced rather than filled (`assign`) keep their declared roles."""
+        roles = {name: role_of(each) for name, each in self.named_parameters()}
+        found = super().load_state_dict(state_dict, strict, assign)
+        for name, each in self.named_parameters():
+            declare(roles[name], each)
+        return found
 
     def token_table(self) -> Tensor:
         """The embedding of the tokens that it reads: (vocabulary or more, width)."""

@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 from chainrule.layers.linear import Linear
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 
 
@@ -45,7 +46,7 @@ class Model(NeuralModel):
     def __init__(self, config, vocabulary_size, eos):
         super().__init__(config, vocabulary_size, eos)
         self.memory = config.reach
-        self.embedding = nn.Embedding(vocabulary_size + 1, config.width)
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size + 1, config.width))
         self.convolution = nn.Conv1d(config.width, config.width, config.reach)
         self.unembedding = Linear(config.width, vocabulary_size)
 
