@@ -1,6 +1,6 @@
-"""Passages of one text that stand word for word in another, by a hash of every window of tokens.
+"""Finds passages of one text that occur word for word in another, by a hash of every window of tokens.
 
-The hash of 2k tokens is made of those of its two halves, so windows of n tokens take log₂ n rounds over the text.
+The hash of 2k tokens is computed from those of its two halves, so windows of n tokens take log₂ n passes over the text.
 """
 
 from dataclasses import dataclass
@@ -12,24 +12,26 @@ MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd constant near 2^64 / golden ratio
 
 @dataclass(frozen=True)
 class Overlap:
-    share: float  # of the tokens, those in a window that both texts have
-    start: int  # of the longest stretch of such tokens
+    """How much of a text another one has too."""
+
+    share: float  # of tokens in windows that both texts have
+    start: int  # of the longest run of such tokens
     length: int
 
 
 def window_hashes(stream: np.ndarray, length: int) -> np.ndarray:
-    """64 bits for each window of `length` tokens, in order."""
+    """A hash of 64 bits for each window of `length` tokens, in order."""
     hashes = (stream.astype(np.uint64) + np.uint64(1)) * MIX
     half = 1
     while 2 * half <= length:
         hashes = _join(hashes[:-half], hashes[half:])
         half *= 2
-    rest = length - half  # two windows of a power of two that overlap make the rest
+    rest = length - half  # a window is made of two overlapping ones of `half` tokens
     return _join(hashes[:-rest], hashes[rest:]) if rest else hashes
 
 
 def _join(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    mixed = (first ^ (first >> np.uint64(29))) * MIX + second  # wraps around at 64 bits, on every machine alike
+    mixed = (first ^ (first >> np.uint64(29))) * MIX + second  # overflows at 64 bits, alike on every machine
     joined: np.ndarray = mixed ^ (mixed >> np.uint64(32))
     return joined
 

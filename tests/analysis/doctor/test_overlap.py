@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chainrule.analysis.doctor.passages import Overlap, find_overlap, window_hashes
+from chainrule.analysis.doctor.overlap import Overlap, find_overlap, window_hashes
 
 
 def by_comparing(text: np.ndarray, other: np.ndarray, length: int) -> Overlap:
