@@ -16,7 +16,7 @@ from benchmarks.measure import interleave_calls, interleave_processes, run_proce
 from benchmarks.report import BENCHMARKS, Section, publish
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.generation import Sampling, stream
-from chainrule.interop.arpa import write_arpa
+from chainrule.interop.arpa.write import write_arpa
 
 MEGABYTE = 1_000_000
 

@@ -162,8 +162,8 @@ def make_models(folder: Path) -> dict[str, str]:
 
 
 def _write(model: Any, tokenizer: Any, folder: Path) -> None:
-    from chainrule.interop.gguf_write import write_gguf
-    from chainrule.interop.huggingface_write import write_huggingface
+    from chainrule.interop.gguf.write import write_gguf
+    from chainrule.interop.huggingface.write import write_huggingface
     from chainrule.runs.write import store
 
     (folder / FOLDER).mkdir(parents=True)

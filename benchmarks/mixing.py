@@ -17,7 +17,7 @@ from benchmarks.learning import HOME, PTB, PTB_TEST_TOKENS
 from benchmarks.report import MIXING, Section, publish
 from chainrule.analysis.mix.fit import add_cache, fit
 from chainrule.analysis.mix.gain import measure_gain
-from chainrule.analysis.mix.text import Text, read_text
+from chainrule.analysis.mix.text import ScoredText, read_text
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.errors import UserError
 from chainrule.models.mix import Config, Model
@@ -55,14 +55,14 @@ PUBLISHED = {  # Mikolov's thesis (2012), table 4.1, of an RNN in place of the L
 }
 
 
-def read(run: Any, config: Config) -> dict[str, Text]:
+def read(run: Any, config: Config) -> dict[str, ScoredText]:
     """What one model predicts of the validation and the test text, with the signal that weights may go by."""
     model = Model(config, [run.model], [run.name])
     texts = {name: Corpus([PTB / f"ptb.{name}.txt"], Reading(unit="line")) for name in ("valid", "test")}
     return {name: read_text(model, run.tokenizer, text.batches()) for name, text in texts.items()}
 
 
-def join(texts: list[Text], signal: Text | None) -> Text:
+def join(texts: list[ScoredText], signal: ScoredText | None) -> ScoredText:
     """Parts that were read one by one, side by side."""
     batches = [
         replace(

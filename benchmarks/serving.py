@@ -31,7 +31,7 @@ def make_models(folder: Path) -> tuple[Path, Path, Path]:
     """An n-gram of Python's documentation, and a GPT-2 of random weights as a run of ours and as a folder of theirs."""
     import torch
 
-    from chainrule.interop.huggingface_write import write_huggingface
+    from chainrule.interop.huggingface.write import write_huggingface
     from chainrule.models.transformer import GPT2, Model
 
     counted = chainrule.train(path=folder / "ngram", tokenizer="bpe", vocabulary_size=4000)

@@ -5,7 +5,7 @@ Ours goes through `Trainer.run`, windows, records and all; the peers are the loo
 
 import argparse
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from benchmarks.measure import interleave_calls
 from benchmarks.report import BENCHMARKS, Section, publish
 from chainrule.analysis.plan.compute import training_compute
 from chainrule.analysis.plan.parameters import count_parameters
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.data.batches import Ring, StreamBatches
 from chainrule.kernels.machine import measure_this_machine
 from chainrule.models import lstm, transformer
@@ -120,8 +119,8 @@ def transformers_gpt2(shape: Shape, tokens: np.ndarray) -> Callable[[int], None]
 
 
 def our_transformer(shape: Shape, tokens: np.ndarray, config: transformer.Config, recipe: Recipe) -> Contender:
-    counted = shape_of(asdict(config), shape.vocabulary_size)
-    compute = training_compute(count_parameters(counted).multiplied, 1, counted)
+    multiplied = count_parameters(config, shape.vocabulary_size).multiplied
+    compute = training_compute(multiplied, 1, config)
     torch.manual_seed(0)
     model = transformer.Model(config, shape.vocabulary_size, 0)
     recipe = replace(recipe, batch_size=shape.batch_size, window=shape.context_length, minutes=None)

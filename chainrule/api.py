@@ -17,7 +17,7 @@ from chainrule.analysis.compare.entrants import read_entrants
 from chainrule.analysis.compare.report import Report
 from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
-from chainrule.analysis.mix.make import Request as MixRequest
+from chainrule.analysis.mix.make import MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading

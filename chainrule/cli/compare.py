@@ -1,11 +1,14 @@
 """`chainrule compare`: every kind of model on your text, for the same time."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from chainrule.analysis.compare.report import Report
 
 WIDE, PIPED = 150, 180  # columns of a terminal that has room for the whole table; of what is not a terminal
 NARROW = 5  # columns of the table for others
@@ -77,11 +80,11 @@ def command(
 
 
 def _names(written: list[str]) -> list[str]:
-    """Several in one are separated by spaces, unless that is the name of a run."""
+    """Split names at spaces, unless they are the path of one run."""
     return [name for each in written for name in ([each] if Path(each).is_dir() else each.split())]
 
 
-def _print(report: Any, path: Path) -> None:
+def _print(report: "Report", path: Path) -> None:
     import sys
 
     from rich.console import Console
@@ -105,8 +108,8 @@ def _print(report: Any, path: Path) -> None:
     console.print()
     for row in report.table.rows:
         console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)
-    for each in report.table.left_out:
-        say(f"left out: {each}")
+    for reason in report.table.left_out:
+        say(f"left out: {reason}")
     print_notes(report.table.notes)
     for each in report.expectations:
         if report.table.can_tell and not each.is_met:

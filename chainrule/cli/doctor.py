@@ -1,8 +1,11 @@
 """`chainrule doctor`: what is wrong with a run, and what to do about it."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from chainrule.training.finding import Finding
 
 COLOURS = {"problem": "red", "note": "yellow", "good": "green"}
 
@@ -19,8 +22,8 @@ def command(run: options.RunPath, as_json: options.Json = False) -> None:
         _report(findings)
 
 
-def _report(findings: Any) -> None:
-    """A finding beside its severity: wrapped on a terminal, else on one line, with what to do on the next."""
+def _report(findings: "list[Finding]") -> None:
+    """Print each finding beside its severity: wrapped on a terminal, else on one line with the advice on the next."""
     import sys
 
     from rich.console import Console

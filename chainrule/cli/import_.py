@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from chainrule.cli import options
+from chainrule.interop.read import describe_importers
 
 
 def command(
@@ -13,7 +14,7 @@ def command(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help="A Hugging Face folder, a .gguf file, llama2.c's .bin, nanoGPT's .pt, an ARPA file, or: smollm2.",
+            help=f"Takes {describe_importers()}.",
         ),
     ],
     as_: options.As = None,
@@ -28,14 +29,15 @@ def command(
     from chainrule.interop.read import read_model
     from chainrule.runs.making import check_free, free_name
     from chainrule.runs.write import store
+    from chainrule.tasks.base import LANGUAGE
 
     name = Path(as_) if as_ else free_name(path.resolve().name.partition(".")[0])
     check_free(name, overwrite)
     found = read_model(path, tokenizer)
     data = {"inputs": [str(path)], "unit": "line"}
     run = store(
-        name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes, task=found.task,
-        source=found.source,
+        name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes,
+        task=found.task or LANGUAGE, source=found.source,
     )  # fmt: skip
     if as_json:
         print_json(

@@ -1,11 +1,16 @@
-"""`chainrule mix`: several runs as one, each trusted as far as it deserves."""
+"""`chainrule mix`: several runs as one, each with a weight fitted on text that none was trained on."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from chainrule.analysis.mix.gain import MixFigures
+    from chainrule.models.mix import Model
+    from chainrule.runs.folder import Run
 
 
 def command(
@@ -34,13 +39,13 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Mix runs into one that predicts better than each, by weights fitted on text that they kept aside."""
-    from chainrule.analysis.mix.make import Request, mix
+    from chainrule.analysis.mix.make import MixRequest, mix
     from chainrule.cli.main import started_at
     from chainrule.cli.output import print_json
     from chainrule.models.mix import Config
     from chainrule.runs.folder import Run
 
-    request = Request(
+    request = MixRequest(
         runs=tuple(Run(run) for run in runs),
         config=Config(by, dynamic),
         cache=cache,
@@ -58,35 +63,38 @@ def command(
         _report(made)
 
 
-def _report(run: Any) -> None:
+def _report(run: "Run") -> None:
     from chainrule.cli.evaluate import report_difference
     from chainrule.cli.output import print_notes, say
+    from chainrule.models.mix import Model
 
     metrics = run.metrics[-1]
-    measured = metrics["test"] or metrics["validation"]
+    measured: MixFigures = metrics["test"] or metrics["validation"]
     _print_parts(measured)
+    assert isinstance(run.model, Model)
     if run.model.guide is not None:
         _print_weights(run.model)
     against = measured["against"]
     if against:
         best = next(part for part in measured["parts"] if part["name"] == against["run"])
-        lower = 1 - measured["perplexity"] / best["perplexity"]
-        print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {_text(metrics)}")
+        text = _text(measured, bool(metrics["test"]))
+        if measured["perplexity"] and best["perplexity"]:
+            lower = 1 - measured["perplexity"] / best["perplexity"]
+            print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {text}")
         report_difference(against)
     print(run.path)
     print_notes(run.config["notes"])
     say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule evaluate {run.path} YOUR.txt")
 
 
-def _text(metrics: dict[str, Any]) -> str:
+def _text(measured: "MixFigures", is_test: bool) -> str:
     from chainrule.cli.output import plural
 
-    measured = metrics["test"] or metrics["validation"]
-    which = "the test text" if metrics["test"] else "the text it was fitted on"
+    which = "the test text" if is_test else "the text it was fitted on"
     return f"{which} ({plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens)"
 
 
-def _print_parts(measured: dict[str, Any]) -> None:
+def _print_parts(measured: "MixFigures") -> None:
     from chainrule.cli.output import number, print_table
 
     has_bits = measured["bits_per_byte"] is not None
@@ -98,7 +106,7 @@ def _print_parts(measured: dict[str, Any]) -> None:
     print_table(titles, rows, left=2)
 
 
-def _print_weights(model: Any) -> None:
+def _print_weights(model: "Model") -> None:
     from chainrule.cli.output import print_table
 
     print(f"weights by {model.describe_signal()}")

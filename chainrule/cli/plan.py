@@ -1,6 +1,6 @@
 """`chainrule plan`: how large, how long, how much, on paper."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,13 @@ from chainrule.analysis.plan.quantities import (
 )
 from chainrule.cli import options
 from chainrule.cli.output import print_json, print_notes, say, visible
+from chainrule.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from chainrule.analysis.plan.plan import PlanRequest, TrainingPlan
+    from chainrule.analysis.plan.planned_model import PlannedModel
 
 Rows = list[tuple[str, str, str]]  # what, how much, what that means
 WIDE = 200  # columns of a file or pipe, where no line needs to be folded
@@ -50,40 +57,56 @@ def command(
     if model is None:
         _list_presets(as_json)
         return
-    from dataclasses import asdict
-
     from chainrule.analysis.plan.machines import SHOWN, find_machine
-    from chainrule.analysis.plan.plan import Request, make_plan
+    from chainrule.analysis.plan.plan import make_plan
     from chainrule.analysis.plan.planned_model import find_subject
 
     wanted = None if tokens is None else parse_count(tokens, "--tokens")
-    request = Request(wanted, batch_size, context_length, utilisation, devices, price)
+    request = _request(wanted, batch_size, context_length, utilisation, devices, price)
     subject = find_subject(model)
     machines = [find_machine(name) for name in ([machine] if machine else SHOWN)]
     plan = make_plan(subject, request, machines)
     if as_json:
-        print_json(asdict(plan))
+        print_json(plan.to_json())
         return
     _print([*_model_rows(plan), *_compute_rows(plan), *_memory_rows(plan), *_time_rows(plan), *_advice_rows(plan)])
     if plan.model.note:
         print_notes([plan.model.note])
 
 
-def _model_rows(plan: Any) -> Rows:
-    model, shape, parts = plan.model, plan.model.shape, plan.model.parameters.parts
+def _request(
+    tokens: int | None,
+    batch_size: int | None,
+    context_length: int | None,
+    utilisation: float,
+    devices: int,
+    price: float | None,
+) -> "PlanRequest":
+    """The request that these flags make; an error names the flag in place of the argument."""
+    from chainrule.analysis.plan.plan import PlanRequest
+
+    try:
+        return PlanRequest(tokens, batch_size, context_length, utilisation, devices, price)
+    except UserError as error:
+        name, _, rest = str(error).partition(" ")
+        raise UserError(f"--{name.replace('_', '-')} {rest}") from None
+
+
+def _model_rows(plan: "TrainingPlan") -> Rows:
+    model, config, parts = plan.model, plan.model.config, plan.model.parameters.parts
     rows = [("model", model.name, model.source)]
     total = model.parameters.total
-    if shape is None:
+    if config is None:
         return [*rows, ("parameters", count_text(total), f"{total:,}")]
-    shared = f", {shape.num_key_value_heads} of keys" if shape.num_key_value_heads < shape.num_heads else ""
-    width = f"of width {shape.width:,}, {shape.num_heads} heads of {shape.head_width}{shared}"
+    shared = f", {config.key_value_heads} of keys" if config.key_value_heads < config.num_heads else ""
+    width = f"of width {config.width:,}, {config.num_heads} heads of {config.width_of_head}{shared}"
     published = f"; published as {count_text(model.published_parameters)}" if model.published_parameters else ""
     tables = {name: count for name, count in parts.items() if name not in BLOCKS}
     blocks = {name: count for name, count in parts.items() if name in BLOCKS}
     return [
         *rows,
-        ("shape", f"{shape.num_layers} layers", width),
-        ("context", f"{shape.context_length:,} tokens", f"from a vocabulary of {shape.vocabulary_size:,}"),
+        ("shape", f"{config.num_layers} layers", width),
+        ("context", f"{config.context_length:,} tokens", f"from a vocabulary of {model.vocabulary_size:,}"),
         ("parameters", count_text(total), f"{total:,}{published}"),
         ("  blocks", count_text(sum(blocks.values())), _name_parts(blocks)),
         ("  embeddings", count_text(sum(tables.values())), _name_parts(tables)),
@@ -94,14 +117,14 @@ def _name_parts(parts: dict[str, int]) -> str:
     return ", ".join(f"{name.replace('_embedding', 's')} {count_text(count, 3)}" for name, count in parts.items())
 
 
-def _compute_rows(plan: Any) -> Rows:
+def _compute_rows(plan: "TrainingPlan") -> Rows:
     compute = plan.compute
     parameters = plan.model.parameters
     each = "parameter" if parameters.multiplied == parameters.total else "parameter not just looked up"
     forward, training = f"forward: 2 per {each}", f"6 per {each}"
     days = f"{compute.petaflop_days:,.{0 if compute.petaflop_days >= 100 else 2}f}"
     total = f"{days if float(days.replace(',', '')) else 'under 0.01'} petaflop/s-days"
-    if plan.model.shape:
+    if plan.model.config:
         attention = compute.attention_training_flops_per_token
         forward += f"; attention adds {flops_text(compute.attention_forward_flops_per_token)}"
         training += f"; attention adds {flops_text(attention)}"
@@ -113,13 +136,14 @@ def _compute_rows(plan: Any) -> Rows:
     ]
 
 
-def _memory_rows(plan: Any) -> Rows:
+def _memory_rows(plan: "TrainingPlan") -> Rows:
     memory = plan.memory
     held = f"weights {bytes_text(memory.weights)}, gradients {bytes_text(memory.gradients)}"
     rows = [("memory to train", bytes_text(memory.total), f"{held}, Adam {bytes_text(memory.optimizer)}")]
-    if plan.model.shape is None:
+    if plan.model.config is None or memory.activations is None or memory.batch_size is None:
         return rows
-    context = f"{plan.model.shape.context_length:,}"
+    assert memory.activations_per_sequence and memory.cache_per_token and memory.cache_per_context
+    context = f"{plan.model.config.context_length:,}"
     batch = f"for {context} tokens"
     if memory.batch_size > 1:
         batch += f"; {bytes_text(memory.activations)} for {memory.batch_size:,} sequences"
@@ -131,7 +155,7 @@ def _memory_rows(plan: Any) -> Rows:
     ]
 
 
-def _time_rows(plan: Any) -> Rows:
+def _time_rows(plan: "TrainingPlan") -> Rows:
     first = plan.times[0]
     whose = "one machine" if first.devices == 1 else f"{first.devices:,} machines"
     rows = [("time to train", "", f"at {100 * first.utilisation:.3g} % of the speed of {whose}")]
@@ -145,7 +169,7 @@ def _time_rows(plan: Any) -> Rows:
     return rows
 
 
-def _advice_rows(plan: Any) -> Rows:
+def _advice_rows(plan: "TrainingPlan") -> Rows:
     advice = plan.advice
     here = f"tokens: 20 per parameter; here {count_text(advice.tokens_per_parameter, 3)}"
     best = f"parameters, {count_text(advice.best_tokens_for_compute)} tokens: best for these FLOPs"
@@ -174,7 +198,7 @@ def _print(rows: Rows) -> None:
     _print_table(table)
 
 
-def _print_table(table: Any) -> None:
+def _print_table(table: "Table") -> None:
     import sys
 
     from rich.console import Console
@@ -183,34 +207,33 @@ def _print_table(table: Any) -> None:
 
 
 def _list_presets(as_json: bool) -> None:
-    from dataclasses import asdict
-
     from chainrule.analysis.plan.planned_model import of_preset
     from chainrule.models._presets import PUBLISHED
 
     presets = [of_preset(name, preset) for name, preset in PUBLISHED.items()]
     if as_json:
-        print_json([asdict(preset) for preset in presets])
+        print_json([preset.to_json() for preset in presets])
         return
     _print_presets(presets)
     say("next: chainrule plan gpt2 --tokens 10B")
 
 
-def _print_presets(presets: list[Any]) -> None:
+def _print_presets(presets: list["PlannedModel"]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for title in ("preset", "size", "layers", "width", "heads", "context", "batch", "learning rate"):
         table.add_column(title, justify="left" if title == "preset" else "right", no_wrap=True)
     for preset in presets:
-        shape = preset.shape
+        config = preset.config
+        assert config is not None and preset.batch_tokens is not None  # they are published Transformers
         table.add_row(
             preset.name,
             count_text(preset.parameters.total),
-            str(shape.num_layers),
-            f"{shape.width:,}",
-            f"{shape.num_heads} of {shape.head_width}",
-            f"{shape.context_length:,}",
+            str(config.num_layers),
+            f"{config.width:,}",
+            f"{config.num_heads} of {config.width_of_head}",
+            f"{config.context_length:,}",
             count_text(preset.batch_tokens),
             f"{preset.learning_rate:.1e}" if preset.learning_rate else "-",
         )

@@ -1,1 +1,1 @@
-"""Models in other programs' formats."""
+"""Models of other programs become runs, and runs become files of other programs: one module or folder per format."""

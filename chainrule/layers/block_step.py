@@ -16,12 +16,12 @@ from chainrule.kernels.changes import CHANGES
 from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 from chainrule.kernels.matvec import FEW, multiply_part, rows_of_piece, share
 from chainrule.kernels.thread_pool import THREAD_POOL
+from chainrule.layers._choices import ACTIVATIONS
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
 from chainrule.layers.norm import RMSNorm
 
-ACTIVATIONS = ("relu", "silu", "gelu", "gelu-tanh", "relu-squared", "swiglu")
 RELU, SILU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(6)
 NO_TURN = np.zeros((0, 0), np.float32)
 SHARED = 5  # times that the work on a block is shared: both products of attention, its heads, both of the feed-forward

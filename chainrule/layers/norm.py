@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from chainrule.layers._choices import NORMS
+
 
 def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     scale = x.square().mean(-1, keepdim=True).add_(epsilon).rsqrt_()
@@ -45,7 +47,7 @@ class RMSNorm(nn.Module):
         return normed
 
 
-KINDS = ("layer", "rms")
+KINDS = NORMS
 
 
 def make_norm(kind: str, width: int, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:

@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from chainrule.layers._choices import AT_INPUT as AT_INPUT
+from chainrule.layers._choices import BY_DISTANCE as BY_DISTANCE
+from chainrule.layers._choices import POSITIONS, RELATIVE_BUCKETS
 from chainrule.layers.roles import Role, declare
 
-KINDS = ("none", "sinusoidal", "learned", "rotary", "alibi", "relative")
-AT_INPUT = ("sinusoidal", "learned")  # joined to the embedding, once
-BY_DISTANCE = ("alibi", "relative")  # added to the attention scores of every layer
-
-NUM_BUCKETS = 32
+KINDS = POSITIONS
+NUM_BUCKETS = RELATIVE_BUCKETS
 FARTHEST = 128  # distances from here on share the last bucket
 
 

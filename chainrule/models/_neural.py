@@ -75,6 +75,11 @@ class NeuralModel(nn.Module, LanguageModel):
             declare(roles[name], each)
         return found
 
+    def hidden_layer(self) -> tuple[nn.Linear, str] | None:
+        """A layer whose nonlinearity the model applies itself, and which: 'tanh', or 'relu' for all that are flat below
+        zero. The doctor looks for dead and saturated units there; nonlinearities that are modules it finds itself."""
+        return None
+
     def token_table(self) -> Tensor:
         """The embedding of the tokens that it reads: (vocabulary or more, width)."""
         return next(iter(parameters_of(self, Role.TOKEN_TABLE).values()))

@@ -1,78 +1,95 @@
-"""The shapes of GPT, GPT-2 and GPT-3 as published: plain data, for the Transformer and for plans on paper.
+"""The sizes of GPT, GPT-2 and GPT-3 as published, for the Transformer and for plans on paper.
 
 Radford et al. 2018 and 2019; Brown et al. 2020, Table 2.1 and Appendix D. GPT-3 says that every other layer attends
 to a band only; here all attend to everything, which changes no parameter.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict, Unpack
+
+from chainrule.models._transformer_config import GPT2, Config
 
 
 @dataclass(frozen=True)
 class Preset:
-    settings: dict[str, Any]  # fields of models.transformer.Config
+    """A published model: its settings, and how it was trained."""
+
+    config: Config
     vocabulary_size: int
     batch_tokens: int
     learning_rate: float | None  # None: not published
     published_parameters: int  # as rounded where it was published
     source: str
     training_tokens: int | None = None  # None: not published
-    printed: dict[str, Any] = field(default_factory=dict)  # settings that the paper prints otherwise; see `note`
+    printed: dict[str, int] = field(
+        default_factory=dict
+    )  # settings for which the paper prints another number: see `note`
     note: str = ""
 
 
-def _settings(num_layers: int, width: int, num_heads: int, head_width: int, **others: Any) -> dict[str, Any]:
-    common = {
-        "num_key_value_heads": None, "hidden_width": None, "norm": "layer", "norm_placement": "pre",
-        "activation": "gelu-tanh", "positions": "learned", "position_join": "add", "tied": True, "bias": True,
-        "qk_norm": False, "logit_cap": 0.0, "dropout": 0.0, "initialisation": "normal", "ngram_order": 0,
-        "embedding_norm": False,
-    }  # fmt: skip
-    shape = {"width": width, "num_layers": num_layers, "num_heads": num_heads, "head_width": head_width}
-    return {**shape, **common, **others}
+class Misprint(TypedDict, total=False):
+    """Where a paper's table prints another number than its own parameter counts were made with."""
+
+    printed: dict[str, int]
+    note: str
 
 
 def _gpt2(size: str, num_layers: int, width: int, published: int) -> Preset:
     return Preset(
-        _settings(num_layers, width, width // 64, 64, context_length=1024, dropout=0.1, attention_dropout=0.1),
+        GPT2(
+            width=width, num_layers=num_layers, num_heads=width // 64, head_width=64, context_length=1024, dropout=0.1,
+            attention_dropout=0.1,
+        ),
         vocabulary_size=50_257,
         batch_tokens=512 * 1024,
         learning_rate=None,
         published_parameters=published,
         source=f"GPT-2 {size} (Radford et al., 2019)",
         note=f"the paper's {published // 10**6:,}M is what GPT's vocabulary of 40,478 gives; GPT-2's has 50,257 tokens",
-    )
+    )  # fmt: skip
 
 
 def _gpt3(
-    size: str, shape: tuple[int, int, int, int], batch_tokens: int, learning_rate: float, published: int, **more: Any
+    size: str,
+    shape: tuple[int, int, int, int],
+    batch_tokens: int,
+    learning_rate: float,
+    published: int,
+    **misprint: Unpack[Misprint],
 ) -> Preset:
+    num_layers, width, num_heads, head_width = shape
     return Preset(
-        _settings(*shape, context_length=2048),
+        GPT2(width=width, num_layers=num_layers, num_heads=num_heads, head_width=head_width, context_length=2048),
         vocabulary_size=50_257,
         batch_tokens=batch_tokens,
         learning_rate=learning_rate,
         published_parameters=published,
         source=f"GPT-3 {size} (Brown et al., 2020)",
         training_tokens=300 * 10**9,
-        **more,
+        **misprint,
     )
 
 
 GPT = Preset(
     # The released weights use the tanh form of GELU, like those of GPT-2.
-    _settings(12, 768, 12, 64, context_length=512, norm_placement="post", dropout=0.1, attention_dropout=0.1),
+    GPT2(
+        width=768, num_layers=12, num_heads=12, head_width=64, context_length=512, norm_placement="post", dropout=0.1,
+        attention_dropout=0.1,
+    ),
     vocabulary_size=40_478,
     batch_tokens=64 * 512,
     learning_rate=2.5e-4,
     published_parameters=117 * 10**6,
     source="GPT (Radford et al., 2018)",
-)
-XL = {
+)  # fmt: skip
+XL: Misprint = {
     "printed": {"num_heads": 24},
     "note": "the paper prints 24 heads of 128, but its count and its width are those of 16 heads of 128",
 }
-THIRTEEN = {"printed": {"width": 5140}, "note": "the paper prints a width of 5,140, but its count is that of 5,120"}
+THIRTEEN: Misprint = {
+    "printed": {"width": 5140},
+    "note": "the paper prints a width of 5,140, but its count is that of 5,120",
+}
 
 PUBLISHED: dict[str, Preset] = {
     "gpt": GPT,

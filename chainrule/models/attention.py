@@ -96,6 +96,9 @@ class Model(NeuralModel):
     def matrix_parts(self, name: str) -> int:
         return 3 if name == "query_key_value.weight" else 1
 
+    def hidden_layer(self) -> tuple[nn.Linear, str]:
+        return self.hidden, "relu" if self.config.activation == "gelu" else "tanh"
+
     def start(self, batch_size: int, condition: Any = None) -> State:
         heads = self.config.num_heads
         return KeyValues.start(1, batch_size, heads, self.embedding.weight.new_empty(self.config.width // heads))

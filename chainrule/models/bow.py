@@ -52,6 +52,9 @@ class Model(NeuralModel):
         self.unembedding = declare(Role.OUTPUT, Linear(config.hidden_width, vocabulary_size))  # W'' and b''
         self.dropout = nn.Dropout(config.dropout)
 
+    def hidden_layer(self) -> tuple[nn.Linear, str]:
+        return self.hidden, "tanh"
+
     def start(self, batch_size: int, condition: Any = None) -> State:
         weight = self.embedding.weight
         return weight.new_zeros(batch_size, self.config.width), weight.new_zeros(batch_size)

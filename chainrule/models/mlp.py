@@ -63,6 +63,9 @@ class Model(NeuralModel):
         self.unembedding = declare(Role.OUTPUT, Linear(read, vocabulary_size))
         nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
+    def hidden_layer(self) -> tuple[nn.Linear, str]:
+        return self.hidden, "tanh"
+
     def start(self, batch_size: int, condition: Any = None) -> State:
         return torch.full((batch_size, self.config.order - 2), self.none, device=self.device)
 

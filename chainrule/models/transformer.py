@@ -4,7 +4,6 @@ x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x))
 """
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.checks import require_choice, require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers import positions
 from chainrule.layers.attention import Attention, Positions
@@ -21,134 +19,22 @@ from chainrule.layers.block import Block
 from chainrule.layers.block_step import BlockSteps, is_for_kernels
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.embedding import HashedNgrams
-from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
+from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.linear import Linear, linear
-from chainrule.layers.norm import KINDS, make_norm
+from chainrule.layers.norm import make_norm
 from chainrule.layers.roles import Role, declare
 from chainrule.models._budgets import TRANSFORMER, rung
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models._recorded import Calls, read_recorded
 from chainrule.models._residual_stream import Part, attention_weights, follow_parts, logit_lens
+from chainrule.models._transformer_config import CHOICES as CHOICES
+from chainrule.models._transformer_config import FAST as FAST
+from chainrule.models._transformer_config import GPT2 as GPT2
+from chainrule.models._transformer_config import LLAMA as LLAMA
+from chainrule.models._transformer_config import Config as Config
 from chainrule.models.contract import Array, State
 from chainrule.models.explanation import Contribution, ResidualStream, TokenText
-
-CHOICES = {
-    "norm": KINDS,
-    "norm_placement": ("pre", "post"),
-    "activation": tuple(ACTIVATIONS),
-    "positions": positions.KINDS,
-    "position_join": ("add", "concatenate"),
-    "attention_bias": ("as-bias", "queries", "all"),
-    "initialisation": ("normal", "zero"),
-}
-
-
-@dataclass(frozen=True)
-class Config:
-    width: int = 256
-    num_layers: int = 6
-    num_heads: int = 4
-    num_key_value_heads: int | None = None  # fewer: several query heads share their keys and values
-    head_width: int | None = None  # width / num_heads unless told otherwise
-    hidden_width: int | None = None  # of the feed-forward part: 4 x width, or 8/3 for swiglu
-    context_length: int = 256
-    norm: str = "rms"
-    norm_placement: str = "pre"
-    norm_epsilon: float = 1e-5
-    activation: str = "relu-squared"
-    positions: str = "rotary"
-    position_join: str = "add"
-    rotary_base: float = 10000.0
-    rotary_fraction: float = 1.0  # the part of a head's width that is turned
-    tied: bool = False  # the output matrix is the embedding
-    bias: bool = False
-    attention_bias: str = "as-bias"  # queries: of queries, keys and values alone (Qwen2); all: of attention alone
-    parallel: bool = False  # attention and feed-forward read the same x, side by side (GPT-J, GPT-NeoX)
-    qk_norm: bool = False
-    logit_cap: float = 0.0  # cap * tanh(logits / cap); 0: none
-    dropout: float = 0.0  # of what enters the residual stream
-    attention_dropout: float = 0.0  # of attention's weights, which is slow on a CPU
-    initialisation: str = "zero"  # of the projections into the residual stream; normal: as GPT-2
-    ngram_order: int = 0  # hashed embeddings of 2-grams up to this; 0: none
-    ngram_rows: int = 4096  # for each order; a power of two
-    ngram_dropout: float = 0.0
-    embedding_norm: bool = False
-    output_bias: bool = False  # starts as the log of each word's frequency
-
-    def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            require_choice(name, getattr(self, name), known)
-        require_sizes(self, "width", "num_layers", "num_heads", "context_length")
-        require_sizes(self, "num_key_value_heads", "head_width", "hidden_width")
-        require_fractions(self, "dropout", "attention_dropout", "ngram_dropout")
-        for name in ("norm_epsilon", "rotary_base", "logit_cap"):
-            value, is_zero_fine = getattr(self, name), name != "rotary_base"
-            if not (0 < value < math.inf or (is_zero_fine and value == 0)):
-                raise UserError(f"{name} must be a number {'of at least' if is_zero_fine else 'above'} 0, got {value}")
-        if self.head_width is None and self.width % self.num_heads:
-            raise UserError(f"width must be a multiple of num_heads, got {self.width} and {self.num_heads}")
-        if self.num_heads % self.key_value_heads:
-            raise UserError(
-                f"num_heads must be a multiple of num_key_value_heads, got {self.num_heads} and {self.key_value_heads}"
-            )
-        if not 0 < self.rotary_fraction <= 1:
-            raise UserError(f"rotary_fraction must be above 0 and at most 1, got {self.rotary_fraction}")
-        if self.positions == "rotary" and (self.width_of_rotation % 2 or not self.width_of_rotation):
-            raise UserError(f"rotary positions need an even head width, got {self.width_of_rotation}")
-        if self.parallel and self.norm_placement == "post":
-            raise UserError("attention and feed-forward side by side need norm_placement=pre")
-        if self.is_concatenated and self.tied:
-            raise UserError("concatenated positions leave the embedding narrower than the output; set tied=false")
-        if self.is_concatenated and self.width < 2:
-            raise UserError("concatenated positions need a width of at least 2, got 1")
-        if self.ngram_order < 0 or self.ngram_order == 1:
-            raise UserError(f"ngram_order must be 0 or at least 2, got {self.ngram_order}")
-        if self.ngram_order and (self.ngram_rows < 1 or self.ngram_rows & (self.ngram_rows - 1)):
-            raise UserError(f"ngram_rows must be a power of two, got {self.ngram_rows}")
-
-    @property
-    def key_value_heads(self) -> int:
-        return self.num_key_value_heads or self.num_heads
-
-    @property
-    def width_of_head(self) -> int:
-        return self.head_width or self.width // self.num_heads
-
-    @property
-    def width_of_rotation(self) -> int:
-        """Of a head, what is turned; the rest stays as it is."""
-        return int(self.width_of_head * self.rotary_fraction)
-
-    @property
-    def has_query_bias(self) -> bool:
-        return self.bias or self.attention_bias != "as-bias"
-
-    @property
-    def has_attention_output_bias(self) -> bool:
-        return self.bias or self.attention_bias == "all"
-
-    @property
-    def width_of_feedforward(self) -> int:
-        if self.hidden_width:
-            return self.hidden_width
-        return -(-8 * self.width // 24) * 8 if self.activation == "swiglu" else 4 * self.width
-
-    @property
-    def is_concatenated(self) -> bool:
-        return self.positions in positions.AT_INPUT and self.position_join == "concatenate"
-
-    @property
-    def width_of_positions(self) -> int:
-        """Of the vector at the input: a quarter of the width where it is concatenated."""
-        return max(self.width // 4, 1) if self.is_concatenated else self.width
-
-
-GPT2 = partial(
-    Config, norm="layer", activation="gelu-tanh", positions="learned", tied=True, bias=True, initialisation="normal"
-)
-LLAMA = partial(Config, norm="rms", activation="swiglu", positions="rotary", initialisation="normal")
-FAST = partial(Config, rotary_base=1000.0, qk_norm=True, embedding_norm=True)
 
 SIZES = {
     "tiny": FAST(width=32, num_layers=2, num_heads=2, context_length=512, ngram_order=2, ngram_rows=64),
@@ -157,7 +43,7 @@ SIZES = {
     "large": FAST(width=512, num_layers=8, num_heads=8, context_length=512, ngram_order=3),
     "gpt2-tiny": GPT2(width=64, num_layers=2, num_heads=4, context_length=128),
     "llama-tiny": LLAMA(width=64, num_layers=2, num_heads=4, num_key_value_heads=2, context_length=128),
-    **{name: Config(**preset.settings) for name, preset in PUBLISHED.items()},
+    **{name: preset.config for name, preset in PUBLISHED.items()},
 }
 DEFAULT_SIZE = "small"
 DEFAULT_TOKENIZER = "bpe"
@@ -171,8 +57,11 @@ class Model(NeuralModel):
         self.context_length = config.context_length
         token_width = config.width - config.width_of_positions if config.is_concatenated else config.width
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, token_width))
+        self.embedding = nn.Embedding(vocabulary_size, config.width_of_tokens)
         if config.ngram_order:
-            self.ngrams = HashedNgrams(config.ngram_order, config.ngram_rows, token_width, config.ngram_dropout)
+            self.ngrams = HashedNgrams(
+                config.ngram_order, config.ngram_rows, config.width_of_tokens, config.ngram_dropout
+            )
         if config.positions == "learned":
             self.positions = positions.LearnedPositions(config.context_length, config.width_of_positions)
         if config.positions in positions.BY_DISTANCE:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from chainrule.interop import write
-from chainrule.interop.parity import Check
+from chainrule.interop._parity import Check
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import load_pairs_run
 from tests.interop.test_llama2c import STORIES, needs_stories

@@ -14,8 +14,10 @@ import tokenizers
 
 from chainrule.data.documents import Documents, cut
 from chainrule.errors import UserError
-from chainrule.interop import arpa, arpa_text
-from chainrule.interop.arpa import read_arpa, write_arpa
+from chainrule.interop.arpa import text as arpa_text
+from chainrule.interop.arpa import write as arpa
+from chainrule.interop.arpa.read import read_arpa
+from chainrule.interop.arpa.write import write_arpa
 from chainrule.models.ngram import Config, Model
 from chainrule.ngram.query import score_stream
 from chainrule.text import bpe, characters, words

@@ -8,13 +8,13 @@ import pytest
 import tokenizers
 
 from chainrule.errors import UserError
-from chainrule.interop.chat_template import chat_notes, recognise, template_of
-from chainrule.interop.gguf import find_smollm2
-from chainrule.interop.gguf_file import read_file
-from chainrule.interop.gguf_tokenizer import read_tokenizer as read_gguf_tokenizer
-from chainrule.interop.gguf_write import write_gguf
-from chainrule.interop.huggingface import read_huggingface, read_tokenizer
-from chainrule.interop.huggingface_write import write_huggingface
+from chainrule.interop._chat_template import chat_notes, recognise, template_of
+from chainrule.interop.gguf.file import read_file
+from chainrule.interop.gguf.read import find_smollm2
+from chainrule.interop.gguf.tokenizer import read_tokenizer as read_gguf_tokenizer
+from chainrule.interop.gguf.write import write_gguf
+from chainrule.interop.huggingface.read import read_huggingface, read_tokenizer
+from chainrule.interop.huggingface.write import write_huggingface
 from chainrule.runs.folder import Run
 from chainrule.runs.write import store
 from chainrule.text.base import Tokenizer

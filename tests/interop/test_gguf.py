@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from chainrule.errors import UserError
-from chainrule.interop import gguf_write
-from chainrule.interop.gguf import find_smollm2, read_gguf
-from chainrule.interop.gguf_file import TYPES, read_file
-from chainrule.interop.gguf_tokenizer import read_tokenizer
-from chainrule.interop.gguf_write import write_gguf
-from chainrule.interop.llama2c import read_llama2c
-from chainrule.interop.readers import LlamaCpp
+from chainrule.interop.gguf import write as gguf_write
+from chainrule.interop.gguf.file import TYPES, read_file
+from chainrule.interop.gguf.read import find_smollm2, read_gguf
+from chainrule.interop.gguf.tokenizer import read_tokenizer
+from chainrule.interop.gguf.verify import LlamaCpp
+from chainrule.interop.gguf.write import write_gguf
+from chainrule.interop.llama2c.read import read_llama2c
 from chainrule.text.chat import Chat, Message
 from tests.interop.models import PROFILES, TEXT, bpe, transformer
 from tests.interop.test_llama2c import STORIES, needs_stories

@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from chainrule.errors import UserError
-from chainrule.interop.gguf import read_gguf
-from chainrule.interop.gguf_write import write_gguf
-from chainrule.interop.huggingface import read_huggingface
-from chainrule.interop.huggingface_write import write_huggingface
+from chainrule.interop.gguf.read import read_gguf
+from chainrule.interop.gguf.write import write_gguf
+from chainrule.interop.huggingface.read import read_huggingface
+from chainrule.interop.huggingface.write import write_huggingface
 from chainrule.storage import load_arrays
 from tests.interop.models import bpe, transformer
 

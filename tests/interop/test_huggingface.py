@@ -11,7 +11,7 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.generation import Beam, Sampling, beam_search, sample
-from chainrule.interop.huggingface import read_huggingface
+from chainrule.interop.huggingface.read import read_huggingface
 from chainrule.storage import load_arrays, save_arrays
 from tests.text.samples import train
 

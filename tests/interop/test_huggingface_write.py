@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from chainrule.generation import Sampling, sample
-from chainrule.interop.huggingface import read_huggingface
-from chainrule.interop.huggingface_write import write_huggingface
-from chainrule.interop.llama2c import read_llama2c
+from chainrule.interop.huggingface.read import read_huggingface
+from chainrule.interop.huggingface.write import write_huggingface
+from chainrule.interop.llama2c.read import read_llama2c
 from tests.interop.models import PROFILES, TEXT, bpe, transformer
 from tests.interop.test_llama2c import STORIES, needs_stories
 from tests.text.samples import train

@@ -8,7 +8,8 @@ import pytest
 
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, sample
-from chainrule.interop.llama2c import halves, pairs, read_llama2c
+from chainrule.interop._layout import halves, pairs
+from chainrule.interop.llama2c.read import read_llama2c
 from tests.shared_data import FOLDER
 
 STORIES = FOLDER / "stories260K"

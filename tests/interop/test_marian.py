@@ -14,7 +14,7 @@ import torch
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import search
-from chainrule.interop.marian import Translator, read_marian
+from chainrule.interop.marian.read import Translator, read_marian
 from chainrule.interop.read import read_model
 from chainrule.models.contract import Batch, log_softmax
 from chainrule.runs.pairs import load_pairs_run

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from chainrule.errors import UserError
-from chainrule.interop.nanogpt import read_nanogpt
+from chainrule.interop.nanogpt.read import read_nanogpt
 from tests.interop.models import bpe
 
 TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")

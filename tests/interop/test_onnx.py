@@ -10,7 +10,7 @@ import torch
 
 from chainrule import registry
 from chainrule.errors import UserError
-from chainrule.interop.onnx import FILE, write_onnx
+from chainrule.interop.onnx.write import FILE, write_onnx
 from chainrule.models import ngram
 from tests.interop.models import bpe, random_model
 

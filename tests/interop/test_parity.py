@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from chainrule.errors import UserError
-from chainrule.interop.parity import LONGEST, Check, Question, compare, prompts, refuse_difference
+from chainrule.interop._parity import LONGEST, Check, Question, compare, prompts, refuse_difference
 from tests.interop.models import bpe, transformer
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chainrule.errors import UserError
-from chainrule.interop.profile import profile_of
+from chainrule.interop._profile import profile_of
 from chainrule.models import lstm
 from chainrule.models.transformer import SIZES, Model
 from tests.interop.models import PROFILES, bpe, transformer

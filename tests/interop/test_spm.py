@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from chainrule.errors import UserError
-from chainrule.interop.spm import make_tokenizer, read_spm
+from chainrule.interop._sentencepiece import make_unigram_tokenizer as make_tokenizer
+from chainrule.interop._sentencepiece import read_spm
 from chainrule.text.base import Tokenizer
 from tests.interop.spm_files import USER_DEFINED, field, piece, write_spm
 

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from chainrule.layers import _choices
 from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
 
 FORMULAS = {
@@ -50,3 +51,7 @@ def test_the_network_is_its_equation(activation: str, bias: bool):
     expected = hidden @ W2.T + (layer.output.bias if bias else 0)
     torch.testing.assert_close(layer(x), expected, rtol=0, atol=1e-12)
     assert sum(p.numel() for p in layer.parameters()) == W.numel() + W2.numel() + bias * (len(W) + 3)
+
+
+def test_the_names_that_settings_know_without_torch_are_those_that_are_built():
+    assert tuple(ACTIVATIONS) == _choices.ACTIVATIONS

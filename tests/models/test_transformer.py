@@ -1,7 +1,7 @@
 """The Transformer: every combination of settings however a text is read, and every setting by itself."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from chainrule.analysis.plan.parameters import count_parameters
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.errors import UserError
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
@@ -337,7 +336,7 @@ def test_nothing_read_is_nothing_predicted():
 def test_parameters_are_counted_as_planned(size: str):
     with torch.device("meta"):
         model = Model(SIZES[size], VOCABULARY, EOS)
-    assert count_parameters(shape_of(asdict(SIZES[size]), VOCABULARY)).total == model.num_parameters
+    assert count_parameters(SIZES[size], VOCABULARY).total == model.num_parameters
 
 
 def test_profiles_differ_from_the_default_in_what_they_are_named_for():

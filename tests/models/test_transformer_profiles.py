@@ -1,6 +1,5 @@
 """The Transformer's profiles equal GPT-2 and Llama as transformers has them: logits, losses, gradients, steps."""
 
-from dataclasses import asdict
 from itertools import product
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from chainrule.analysis.plan.parameters import count_parameters
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.models.contract import Batch
 from chainrule.models.transformer import GPT2, LLAMA, SIZES, Config, Model
 
@@ -161,5 +159,5 @@ def test_profiles_step_through_a_text_as_transformers_do(pair):
 
 def test_profiles_have_as_many_parameters_as_transformers_and_as_planned(pair):
     ours, theirs, _ = pair
-    planned = count_parameters(shape_of(asdict(ours.config), VOCABULARY)).total
+    planned = count_parameters(ours.config, VOCABULARY).total
     assert ours.num_parameters == theirs.num_parameters() == planned

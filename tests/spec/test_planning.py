@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,6 @@ from chainrule.analysis.plan.compute import PETAFLOP_DAY, training_compute
 from chainrule.analysis.plan.machines import Machine, training_time
 from chainrule.analysis.plan.parameters import count_parameters
 from chainrule.analysis.plan.quantities import YEAR, significant
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.models._presets import PUBLISHED
 
 GPT_VOCABULARY = 40_478
@@ -31,7 +31,7 @@ TABLES = {
 
 def count(name: str, vocabulary_size: int | None = None) -> int:
     preset = PUBLISHED[name]
-    return count_parameters(shape_of(preset.settings, vocabulary_size or preset.vocabulary_size)).total
+    return count_parameters(preset.config, vocabulary_size or preset.vocabulary_size).total
 
 
 def as_printed(number: int, published: int) -> int:
@@ -44,19 +44,19 @@ def as_printed(number: int, published: int) -> int:
 def test_row_21_gpt3_has_its_table(name: str):
     """Row 21: the eight rows with their sizes, batches and learning rates; parameters as published."""
     preset = PUBLISHED[name]
-    printed = preset.settings | preset.printed
-    shape = tuple(printed[each] for each in ("num_layers", "width", "num_heads", "head_width"))
+    printed = replace(preset.config, **preset.printed)
+    shape = (printed.num_layers, printed.width, printed.num_heads, printed.head_width)
     assert (*shape, preset.batch_tokens, preset.learning_rate) == TABLES[name][:6]
     assert preset.published_parameters == TABLES[name][6] * 10**6
     assert as_printed(count(name), preset.published_parameters) == preset.published_parameters
-    assert (preset.settings["context_length"], preset.vocabulary_size) == (2048, 50_257)
+    assert (preset.config.context_length, preset.vocabulary_size) == (2048, 50_257)
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if PUBLISHED[name].printed])
 def test_row_21_the_two_misprints_of_the_table_do_not_give_the_published_counts(name: str):
     """Row 21: why XL has 16 heads here and 13B a width of 5,120, and that they say so."""
     preset = PUBLISHED[name]
-    literal = count_parameters(shape_of(preset.settings | preset.printed, preset.vocabulary_size)).total
+    literal = count_parameters(replace(preset.config, **preset.printed), preset.vocabulary_size).total
     assert as_printed(literal, preset.published_parameters) != preset.published_parameters
     assert "prints" in preset.note
 
@@ -67,10 +67,9 @@ def test_row_21_gpt_has_117_million():
     assert as_printed(count("gpt"), 117 * 10**6) == PUBLISHED["gpt"].published_parameters == 117 * 10**6
     rows = {"gpt": (12, 768, 12), "gpt2-xl": (48, 1600, 25), "gpt3-175b": (96, 12288, 96)}
     for name, row in rows.items():
-        settings = PUBLISHED[name].settings
-        assert (settings["num_layers"], settings["width"], settings["num_heads"]) == row
-        shape = shape_of(settings, 1)
-        assert shape.hidden_width == 4 * shape.width
+        config = PUBLISHED[name].config
+        assert (config.num_layers, config.width, config.num_heads) == row
+        assert config.width_of_feedforward == 4 * config.width
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainrule.errors import UserError
-from chainrule.interop.llama2c import sentencepiece
+from chainrule.interop._sentencepiece import make_bpe_tokenizer as sentencepiece
 from chainrule.text.base import EOS, Tokenizer, Vocabulary, byte_level
 from tests.shared_data import requires
 from tests.text.samples import (

@@ -10,8 +10,8 @@ import pytest
 import tokenizers
 
 from chainrule.errors import UserError
-from chainrule.interop.chat_template import recognise
-from chainrule.interop.llama2c import sentencepiece
+from chainrule.interop._chat_template import recognise
+from chainrule.interop._sentencepiece import make_bpe_tokenizer as sentencepiece
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import STYLES, Chat, Message, Piece
 from tests.text.samples import LINES, train

@@ -1,1 +1,1 @@
-"""Every kind of model on the same text, for the same time, measured on the same bytes."""
+"""Compares kinds of models: trained on the same text for the same time, measured on the same bytes."""

@@ -1,7 +1,7 @@
 """`chainrule compare`: train each model for the same time, measure all on the same documents, write the report.
 
-Everything lies in one folder: a run for each model, what was measured, and the report. Begun again with the same
-settings, a comparison goes on where it stopped.
+One folder holds everything: a run for each model, what was measured, and the report. The same command given again
+takes up a comparison that was interrupted.
 """
 
 import json
@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from chainrule import registry
 from chainrule.analysis.compare.entrants import Entrant, file_name
-from chainrule.analysis.compare.expectations import look_back
-from chainrule.analysis.compare.measure import CommonText, Measured, load, measure, save
-from chainrule.analysis.compare.report import Report, write_report
+from chainrule.analysis.compare.expectations import check_expectations
+from chainrule.analysis.compare.measure import CommonText, ModelScores, load, measure, save
+from chainrule.analysis.compare.report import Report
 from chainrule.analysis.compare.table import make_table
+from chainrule.analysis.compare.write import write_report
 from chainrule.config import to_json
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
@@ -38,12 +38,12 @@ DEFAULT_TOKENIZER = "bpe"  # one for all, so that models and not tokens are comp
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything `chainrule compare` was asked for."""
+    """A request to compare: the text, the models and the time for each."""
 
     inputs: tuple[str, ...]
     entrants: tuple[Entrant, ...]
-    minutes: float = 1.0  # for each model that learns by gradient; counting takes what it takes
-    test: tuple[str, ...] = ()  # text to measure on; none: what is kept aside of the inputs
+    minutes: float = 1.0  # for each model that learns by gradient; counting has no limit
+    test: tuple[str, ...] = ()  # text to measure on; empty: the validation part of the inputs
     validation: tuple[str, ...] = ()
     reading: Reading = field(default_factory=Reading)
     splitting: Splitting = field(default_factory=Splitting)
@@ -53,15 +53,18 @@ class Comparison:
         if not 0 < self.minutes < 1e5:
             raise UserError(f"minutes must be above zero, got {self.minutes}")
         if not self.inputs and not self.test:
-            raise UserError("there is nothing to measure on; name a text, or --test TEXT for runs that exist")
+            raise UserError("there is nothing to measure on; name a text, or a test text for existing runs")
         if "-" in (*self.inputs, *self.test, *self.validation):
-            raise UserError("every model reads the text again, which standard input cannot be; save it as a file first")
+            raise UserError(
+                "standard input can be read only once, and every model reads the text; save it as a file first"
+            )
         learners = [each.label for each in self.entrants if each.model is not None]
         if learners and not self.inputs:
             raise UserError(f"{', '.join(learners)} must be trained first; name the text to train on")
 
 
 def default_path(inputs: Iterable[str]) -> Path:
+    """The folder of a comparison that was given no name: runs/poems-comparison."""
     first = next(iter(inputs), "runs")
     return HOME / f"{default_name(first)}-comparison"
 
@@ -69,13 +72,16 @@ def default_path(inputs: Iterable[str]) -> Path:
 def compare(
     asked: Comparison, path: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda line: None
 ) -> Report:
-    """The report, written into `path`/report; `tell` hears of each model when it begins and when it is done."""
+    """Make the comparison in `path`, write its report into `path`/report and return it.
+
+    `tell` receives a line for people when a model begins and when it is done.
+    """
     source = TextSource(asked.inputs, asked.reading, asked.splitting, asked.validation) if asked.inputs else None
     text = CommonText(_common_documents(asked, source))
     if overwrite:
         _remove(path)
-    _begin(_essence(asked, source), path)
-    measured: list[Measured] = []
+    _begin(_fingerprint(asked, source), path)
+    measured: list[ModelScores] = []
     failed: list[str] = []
     for number, entrant in enumerate(asked.entrants, 1):
         found = load(entrant, text, path / "measured")
@@ -94,13 +100,13 @@ def compare(
         measured.append(found)
         tell(_line(found, text))
     table = make_table(measured, text, failed)
-    report = Report(list(asked.inputs), asked.minutes, table, look_back(measured, text, table), measured)
+    report = Report(list(asked.inputs), asked.minutes, table, check_expectations(measured, text, table), measured)
     write_report(report, path / "report")
     return report
 
 
-def _essence(asked: Comparison, source: TextSource | None) -> dict[str, Any]:
-    """What must be the same for a comparison to be gone on with: all settings but the models, and the text itself."""
+def _fingerprint(asked: Comparison, source: TextSource | None) -> dict[str, object]:
+    """What must be unchanged for a comparison to be taken up again: all settings but the models, and the text."""
     files = [file.path for corpus in source.corpora for file in corpus.files] if source else []
     return {
         "inputs": list(asked.inputs),
@@ -113,8 +119,8 @@ def _essence(asked: Comparison, source: TextSource | None) -> dict[str, Any]:
     }
 
 
-def _begin(fingerprint: dict[str, Any], path: Path) -> None:
-    """A folder of its own; one that holds another comparison, or anything else, is left alone."""
+def _begin(fingerprint: dict[str, object], path: Path) -> None:
+    """Make the folder, or check that it holds this very comparison; a folder with anything else is refused."""
     file = path / PLAN
     if file.is_file():
         try:
@@ -150,7 +156,7 @@ def _common_documents(asked: Comparison, source: TextSource | None) -> Iterable[
 
 
 def _obtain(entrant: Entrant, asked: Comparison, source: TextSource | None, path: Path) -> Run:
-    """A run that exists, is finished, is gone on with, or is trained."""
+    """The run of an entrant: an existing one, one finished before, one resumed, or one trained now."""
     if entrant.run is not None:
         return entrant.run
     folder = path / file_name(entrant.label)
@@ -166,16 +172,17 @@ def _obtain(entrant: Entrant, asked: Comparison, source: TextSource | None, path
 
 def _request(entrant: Entrant, asked: Comparison, source: TextSource, folder: Path) -> Request:
     assert entrant.model is not None
-    settings: dict[str, Any] = dict(entrant.settings)
+    chosen = dict(entrant.settings)
+    own, size = chosen.pop("tokenizer", None), chosen.pop("size", None)
+    settings: dict[str, object] = {**chosen}
     module = registry.find("chainrule.models", entrant.model, "model")
     if not issubclass(module.Model, Counts) and not any(name in settings for name in BUDGETS):
         settings["minutes"] = asked.minutes
-    own = settings.pop("tokenizer", None)
     return Request(
         inputs=asked.inputs,
         validation=asked.validation,
         model=entrant.model,
-        size=settings.pop("size", None),
+        size=size,
         settings=settings,
         reading=asked.reading,
         splitting=asked.splitting,
@@ -186,7 +193,7 @@ def _request(entrant: Entrant, asked: Comparison, source: TextSource, folder: Pa
 
 
 def _shared_tokens(asked: Comparison, source: TextSource, path: Path) -> Tokenization:
-    """One tokenizer for all that have none of their own, made before the time of any of them begins."""
+    """The tokenizer of all models that have none of their own, trained before the time of any model begins."""
     file = path / "tokenizer.json"
     if not file.is_file():
         tokenizer = choose_tokenizer(source, asked.tokenization, DEFAULT_TOKENIZER)
@@ -195,7 +202,7 @@ def _shared_tokens(asked: Comparison, source: TextSource, path: Path) -> Tokeniz
     return Tokenization(str(file))
 
 
-def _line(found: Measured, text: CommonText) -> str:
+def _line(found: ModelScores, text: CommonText) -> str:
     if not found.is_normalised:
         return f"{found.label}: scores that do not sum to one"
     bits = float(found.nats.sum()) / NATS_PER_BIT / text.total_bytes

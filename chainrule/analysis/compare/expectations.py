@@ -1,10 +1,10 @@
-"""What the theory says must be better than what, and what was found on this text."""
+"""Which model theory says should be better than which, and whether that is so on this text."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from chainrule.analysis.compare.measure import CommonText, Measured
+from chainrule.analysis.compare.measure import CommonText, ModelScores
 from chainrule.analysis.compare.table import Interval, Table, interval
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.evaluation.significance import resample
@@ -31,7 +31,7 @@ class Expectation:
     worse: str
     better: str
     why: str
-    gain: float  # bits by which it is better, per byte or token; below zero, it is worse
+    gain: float  # bits saved per byte or token; below zero, it is worse
     interval: Interval | None  # None: too few documents to tell
 
     @property
@@ -47,8 +47,8 @@ class Expectation:
         return "here it is the other way round" if self.interval[1] < 0 else "here they are level"
 
 
-def look_back(measured: list[Measured], text: CommonText, table: Table) -> list[Expectation]:
-    """Every expectation whose two sides are in the table."""
+def check_expectations(measured: list[ModelScores], text: CommonText, table: Table) -> list[Expectation]:
+    """The expectations whose two models are both in the table."""
     present = {each.label: each for each in measured if table.row(each.label) is not None}
     found = []
     for worse, better, why in EXPECTED:

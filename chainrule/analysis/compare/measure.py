@@ -1,4 +1,4 @@
-"""One entrant measured: how well it predicts the common text, how large it is, how fast, and what it writes."""
+"""Measures one model of a comparison: how well it predicts the common text, its size, its speed and a sample."""
 
 import hashlib
 import json
@@ -21,14 +21,16 @@ from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.storage import load_arrays, save_arrays
 
-MOST_BYTES = 2_000_000  # of the common text: beyond these its documents are thinned out evenly
-GENERATED = 100  # tokens, to see how fast
+MOST_BYTES = 2_000_000  # of a longer text, documents from all over it are measured up to so many bytes
+GENERATED = 100  # tokens, to measure the speed of generation
 MOST_SAMPLES = 20
 SAMPLE = Sampling(temperature=0.8, max_tokens=GENERATED, seed=1)
 
 
 @dataclass(frozen=True)
-class Measured:
+class ModelScores:
+    """What was measured of one model on the common text."""
+
     label: str
     architecture: str
     run: str
@@ -43,19 +45,19 @@ class Measured:
     training_speed: float | None  # tokens a second
     generation_speed: float
     sample: str
-    seen: int = 0  # documents of the common text that it was trained on
-    # The text that training kept aside: (seconds of training, bits per byte, bits per token) on the way and at the end
+    seen: int = 0  # how many documents of the common text it was trained on
+    # On the run's own validation text: (seconds of training, bits per byte, bits per token) at each evaluation
     curve: tuple[tuple[float, float, float], ...] = ()
 
     @property
     def perplexity(self) -> float:
-        """Of a token of its own kind."""
+        """Per token of its own tokenizer."""
         mean = float(self.nats.sum() / self.tokens.sum())
         return exp(mean) if mean < 700 else float("inf")
 
 
 class CommonText:
-    """The documents that everybody is measured on, thinned out where they are many."""
+    """The documents on which every model is measured; of a long text, every n-th document."""
 
     def __init__(self, batches: Iterable[Documents]):
         kept = [documents for documents in batches if len(documents)]
@@ -71,7 +73,7 @@ class CommonText:
         self.sizes = np.concatenate([documents.sizes for documents in self.batches])  # bytes of each document
         self.is_thinned = stride > 1
         texts = (documents.text(i) for documents in self.batches for i in range(len(documents)))
-        self.words = np.array([len(text.split()) + 1 for text in texts])  # and the end of the document
+        self.words = np.array([len(text.split()) + 1 for text in texts])  # plus one for the end of the document
         self.hashes = np.concatenate([content_hashes(documents) for documents in self.batches])
 
     @property
@@ -86,14 +88,15 @@ class CommonText:
         return iter(self.batches)
 
 
-def measure(label: str, run: Run, text: CommonText) -> Measured:
+def measure(label: str, run: Run, text: CommonText) -> ModelScores:
+    """Score the common text with a run's model and draw a sample from it."""
     with progress(f"measuring {label}", text.total_bytes):
         scores = score(run.model, run.tokenizer, text)
-    last: dict[str, Any] = run.metrics[-1] if run.metrics else {}
+    last = run.metrics[-1] if run.metrics else {}
     written, speed = _write(run)
     seconds = last.get("training_seconds")
     counted = run.counted_documents()
-    return Measured(
+    return ModelScores(
         label=label,
         architecture=run.architecture,
         run=str(run.path),
@@ -114,7 +117,7 @@ def measure(label: str, run: Run, text: CommonText) -> Measured:
 
 
 def _write(run: Run) -> tuple[str, float]:
-    """What it writes, and how many tokens a second, once warm; as many texts as make up enough tokens."""
+    """A sample, and the speed in tokens per second, measured after a first text over at least GENERATED tokens."""
     first = sample(run.model, run.tokenizer, "", SAMPLE)[0]
     count, began = 0, time.perf_counter()
     for seed in range(MOST_SAMPLES):
@@ -125,7 +128,7 @@ def _write(run: Run) -> tuple[str, float]:
 
 
 def _curve(metrics: list[dict[str, Any]]) -> tuple[tuple[float, float, float], ...]:
-    """Of a model that counts, its end alone."""
+    """The learning curve from a run's metrics; a model that counts has one point, its end."""
     last = metrics[-1].get("validation") if metrics else None
     if not last or last.get("loss") is None or "seconds" not in metrics[-1]:
         return ()
@@ -136,8 +139,8 @@ def _curve(metrics: list[dict[str, Any]]) -> tuple[tuple[float, float, float], .
     return tuple((at, loss * per_byte / NATS_PER_BIT, loss / NATS_PER_BIT) for at, loss in points)
 
 
-def save(measured: Measured, entrant: Entrant, text: CommonText, folder: Path) -> None:
-    """Beside the comparison, so that one that was interrupted does not measure again."""
+def save(measured: ModelScores, entrant: Entrant, text: CommonText, folder: Path) -> None:
+    """Keep what was measured in the comparison's folder, so that a comparison taken up again need not repeat it."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{file_name(measured.label)}.safetensors"
     arrays = {"nats": measured.nats.astype(np.float64), "tokens": measured.tokens.astype(np.int64)}
@@ -147,8 +150,8 @@ def save(measured: Measured, entrant: Entrant, text: CommonText, folder: Path) -
     path.with_suffix(".tmp").replace(path)
 
 
-def load(entrant: Entrant, text: CommonText, folder: Path) -> Measured | None:
-    """What was measured of this very entrant on this very text."""
+def load(entrant: Entrant, text: CommonText, folder: Path) -> ModelScores | None:
+    """What was measured before, if it was of the same entrant on the same text; else None."""
     path = folder / f"{file_name(entrant.label)}.safetensors"
     if not path.is_file():
         return None
@@ -158,6 +161,6 @@ def load(entrant: Entrant, text: CommonText, folder: Path) -> Measured | None:
             return None
         facts = json.loads(metadata["facts"])
         facts["curve"] = tuple(tuple(point) for point in facts["curve"])
-        return Measured(nats=arrays["nats"], tokens=arrays["tokens"], **facts)
+        return ModelScores(nats=arrays["nats"], tokens=arrays["tokens"], **facts)
     except (UserError, KeyError, TypeError, ValueError):
-        return None  # of another version: it is measured again
+        return None  # written by another version: measure again

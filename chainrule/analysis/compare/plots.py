@@ -1,14 +1,16 @@
-"""Two plots of a comparison: bits against the time of training, and against the number of parameters.
+"""Two plots of a comparison: bits against training time, and bits against the number of parameters.
 
-Every line is named at its end, in the margin, so that no legend has to be looked up; colours (Okabe and Ito's) are told
-apart by colour-blind eyes, and families have markers of their own.
+Every line is labelled in the margin, at its end, in place of a legend. Colours are those of Okabe and Ito, which
+colour-blind people tell apart; each family of models has its own marker.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from chainrule.analysis.compare.measure import ModelScores
 from chainrule.analysis.compare.report import Report
 from chainrule.plotting import FAINT, GRID, INK, PAPER, mark_decades, styled, to_png, to_svg
 
@@ -24,22 +26,31 @@ TIME, PARAMETERS = "Bits against the time of training", "Bits against parameters
 GAP = 0.045  # between two names, as a share of the height
 
 
-def draw(report: Report, folder: Path) -> dict[str, dict[str, bytes]]:
-    """{title: {'light': SVG, 'dark': SVG}}; also as files: time.svg, time.png, parameters.svg, parameters.png."""
-    found: dict[str, dict[str, bytes]] = {}
-    for title, name, plot in ((TIME, "time", _against_time), (PARAMETERS, "parameters", _against_parameters)):
-        found[title] = {}
-        for kind, colours in (("light", LIGHT), ("dark", DARK)):
-            with styled(_style(colours)):
-                figure = plot(report, colours)
-                found[title][kind] = to_svg(figure)
-                if kind == "light":
-                    (folder / f"{name}.png").write_bytes(to_png(figure))
-        (folder / f"{name}.svg").write_bytes(found[title]["light"])
+@dataclass(frozen=True)
+class Plot:
+    """A plot as SVG, once for light and once for dark pages."""
+
+    title: str
+    light: bytes
+    dark: bytes
+
+
+def draw_plots(report: Report, folder: Path) -> list[Plot]:
+    """Both plots; the light ones are also written to `folder` as time.svg, time.png, parameters.svg, parameters.png."""
+    found = []
+    for title, name, draw in ((TIME, "time", _against_time), (PARAMETERS, "parameters", _against_parameters)):
+        with styled(_style(DARK)):
+            dark = to_svg(draw(report, DARK))
+        with styled(_style(LIGHT)):
+            figure = draw(report, LIGHT)
+            light = to_svg(figure)
+            (folder / f"{name}.png").write_bytes(to_png(figure))
+        (folder / f"{name}.svg").write_bytes(light)
+        found.append(Plot(title, light, dark))
     return found
 
 
-def _style(colours: dict[str, str]) -> dict[Any, Any]:
+def _style(colours: dict[str, str]) -> dict[str, object]:
     return {
         "text.color": colours["ink"],
         "axes.edgecolor": colours["faint"],
@@ -58,7 +69,7 @@ def _style(colours: dict[str, str]) -> dict[Any, Any]:
 
 
 def _against_time(report: Report, colours: dict[str, str]) -> "Figure":
-    """On the text that training kept aside, which is looked at on the way."""
+    """On each run's own validation text, as it was evaluated during training."""
     unit = report.table.unit
     figure, axes = _axes("seconds of training, start to end", f"bits per {unit} of the text kept aside")
     ends = []
@@ -89,7 +100,8 @@ def _against_parameters(report: Report, colours: dict[str, str]) -> "Figure":
     return _finish(figure, axes, ends, colours)
 
 
-def _by_rank(report: Report) -> list[Any]:
+def _by_rank(report: Report) -> list[ModelScores]:
+    """The models in the table's order, best first."""
     places = {row.model: place for place, row in enumerate(report.table.rows)}
     return sorted((each for each in report.measured if each.label in places), key=lambda each: places[each.label])
 
@@ -106,7 +118,7 @@ def _axes(across: str, upwards: str) -> tuple["Figure", "Axes"]:
 def _finish(
     figure: "Figure", axes: "Axes", ends: list[tuple[str, float, float, str]], colours: dict[str, str]
 ) -> "Figure":
-    """Names in the margin, moved apart where they would stand on each other, with a thin line to where each belongs."""
+    """Write the labels into the margin, moved apart where they would overlap, with a thin line to each point."""
     if not ends:
         return figure
     mark_decades(axes.xaxis, np.array([x for _, x, _, _ in ends]))
@@ -125,7 +137,7 @@ def _finish(
 
 
 def spread(heights: np.ndarray, gap: float) -> np.ndarray:
-    """Heights from 0 up, `gap` apart and in the same order, as near to these as can be: neighbours move equally."""
+    """The heights nearest to these that are at least `gap` apart, in the same order and not below 0."""
     order = np.argsort(heights, kind="stable")
     # With y_i = h_i - i gap the order is all that is asked of y: isotonic regression, by pooling neighbours.
     blocks: list[list[float]] = []  # mean, size

@@ -1,13 +1,10 @@
-"""The report of a comparison: a page with nothing from elsewhere, its plots, and the table as JSON, CSV, Markdown."""
+"""What a comparison found: the table, the verdict in a sentence, and what theory led to expect."""
 
-import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
 from chainrule.analysis.compare.expectations import Expectation
-from chainrule.analysis.compare.measure import Measured
-from chainrule.analysis.compare.table import Table, to_csv, to_markdown
+from chainrule.analysis.compare.measure import ModelScores
+from chainrule.analysis.compare.table import Table, TableFacts
 
 
 @dataclass(frozen=True)
@@ -16,11 +13,11 @@ class Report:
     minutes: float
     table: Table
     expectations: list[Expectation]
-    measured: list[Measured]
+    measured: list[ModelScores]
 
     @property
     def verdict(self) -> str:
-        """One sentence: who is best, and by how much of what the next one is not."""
+        """One sentence: which model is best, by how much, and whether the difference is significant."""
         best, *others = self.table.rows
         if not others:
             return f"{best.model} has {best.bits:.4f} bits per {self.table.unit}."
@@ -38,20 +35,22 @@ class Report:
         )
 
 
-def facts(report: Report) -> dict[str, Any]:
-    """All of it but the curves, as JSON has it."""
-    found = {"inputs": report.inputs, "minutes": report.minutes, "verdict": report.verdict, **report.table.to_json()}
-    return found | {"expectations": [asdict(each) | {"verdict": each.verdict} for each in report.expectations]}
+class ReportFacts(TableFacts):
+    """A report as `chainrule compare --json` and table.json have it; `expectations` are the fields of each one."""
+
+    inputs: list[str]
+    minutes: float
+    verdict: str
+    expectations: list[dict[str, object]]
 
 
-def write_report(report: Report, folder: Path) -> None:
-    from chainrule.analysis.compare.page import page
-    from chainrule.analysis.compare.plots import draw
-
-    folder.mkdir(exist_ok=True)
-    table = report.table
-    (folder / "table.json").write_text(json.dumps(facts(report), indent=1, ensure_ascii=False), encoding="utf-8")
-    (folder / "table.csv").write_text(to_csv(table), encoding="utf-8")
-    (folder / "table.md").write_text(to_markdown(table), encoding="utf-8")
-    plots = draw(report, folder)
-    (folder / "index.html").write_text(page(report, plots), encoding="utf-8")
+def facts(report: Report) -> ReportFacts:
+    """The whole report but for the learning curves, ready to be written as JSON."""
+    expectations = [asdict(each) | {"verdict": each.verdict} for each in report.expectations]
+    return {
+        "inputs": report.inputs,
+        "minutes": report.minutes,
+        "verdict": report.verdict,
+        **report.table.to_json(),
+        "expectations": expectations,
+    }

@@ -1,4 +1,4 @@
-"""The table of a comparison: a row for each model, best first, with intervals by resampling the same documents."""
+"""The table of a comparison: one row per model, best first, with intervals from resampling the same documents."""
 
 import csv
 import io
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import exp
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from chainrule.analysis.compare.measure import CommonText, Measured
+from chainrule.analysis.compare.measure import CommonText, ModelScores
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.evaluation.significance import FEWEST, resample
@@ -22,15 +22,15 @@ Interval = tuple[float, float]  # 95 %
 
 @dataclass(frozen=True)
 class Row:
-    """Intervals and chances are None where there are too few documents to tell."""
+    """One model's figures. Intervals and p-values are None where there are too few documents to tell."""
 
     model: str
-    bits: float  # per byte; or per token where a closed vocabulary hides bytes
+    bits: float  # per byte; per token where a closed vocabulary replaces words by <unk>
     interval: Interval | None
-    behind: float  # the best model, in the same bits
+    behind: float  # how many more bits it needs than the best model
     behind_interval: Interval | None
-    p_value: float | None  # of being behind by chance; None also of the best
-    perplexity: float | None  # per word; or per token; None: beyond numbers
+    p_value: float | None  # that it is behind by chance alone; None for the best model
+    perplexity: float | None  # per word, or per token like `bits`; None: too large for a float
     parameters: int
     model_bytes: int
     seconds: float | None
@@ -41,7 +41,7 @@ class Row:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it is significantly worse than the best."""
+        """Whether it is significantly worse than the best model."""
         return self.behind_interval is not None and self.behind_interval[0] > 0
 
 
@@ -51,23 +51,40 @@ class Table:
     documents: int
     bytes: int
     rows: list[Row]  # best first
-    left_out: list[str]  # those that cannot be in it, and why
+    left_out: list[str]  # models that cannot be compared, each with the reason
     notes: list[str]
 
     @property
     def can_tell(self) -> bool:
         return self.documents >= FEWEST
 
-    def to_json(self) -> dict[str, Any]:
-        models = [asdict(row) for row in self.rows]
-        facts: dict[str, Any] = {"bits_per": self.unit, "documents": self.documents, "bytes": self.bytes}
-        return facts | {"models": models, "left_out": self.left_out, "notes": self.notes}
+    def to_json(self) -> "TableFacts":
+        return {
+            "bits_per": self.unit,
+            "documents": self.documents,
+            "bytes": self.bytes,
+            "models": [asdict(row) for row in self.rows],
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
 
     def row(self, model: str) -> Row | None:
         return next((row for row in self.rows if row.model == model), None)
 
 
-def make_table(measured: list[Measured], text: CommonText, failed: Sequence[str] = ()) -> Table:
+class TableFacts(TypedDict):
+    """A table as JSON; `models` are the fields of each Row."""
+
+    bits_per: str
+    documents: int
+    bytes: int
+    models: list[dict[str, object]]
+    left_out: list[str]
+    notes: list[str]
+
+
+def make_table(measured: list[ModelScores], text: CommonText, failed: Sequence[str] = ()) -> Table:
+    """The table of these models; `failed` says of each model that could not be trained why."""
     kept, left_out = _comparable(measured)
     left_out = [*failed, *left_out]
     if not kept:
@@ -84,7 +101,7 @@ def make_table(measured: list[Measured], text: CommonText, failed: Sequence[str]
     return Table("byte" if is_open else "token", len(sizes), text.total_bytes, rows, left_out, _notes(kept, text))
 
 
-def _row(each: Measured, place: int, means: np.ndarray, rounds: np.ndarray | None, words: float) -> Row:
+def _row(each: ModelScores, place: int, means: np.ndarray, rounds: np.ndarray | None, words: float) -> Row:
     behind = None if rounds is None else rounds[place] - rounds[0]
     nats = float(each.nats.sum()) / words
     return Row(
@@ -106,16 +123,17 @@ def _row(each: Measured, place: int, means: np.ndarray, rounds: np.ndarray | Non
 
 
 def interval(rounds: np.ndarray) -> Interval:
+    """The middle 95 % of resampled figures."""
     low, high = np.quantile(rounds, [0.025, 0.975])
     return float(low), float(high)
 
 
 def chance(behind: np.ndarray) -> float:
-    """How often a resampled text turns the sign, both sides."""
+    """Two-sided bootstrap p-value: twice the share of resampled texts on which the difference has the other sign."""
     return float(min(1.0, 2 * ((behind <= 0).sum() + 1) / (len(behind) + 1)))
 
 
-def _notes(kept: list[Measured], text: CommonText) -> list[str]:
+def _notes(kept: list[ModelScores], text: CommonText) -> list[str]:
     notes = [
         f"{each.seen:,} of the {len(text.sizes):,} documents were in the training text of {each.label}"
         for each in kept
@@ -130,9 +148,12 @@ def _notes(kept: list[Measured], text: CommonText) -> list[str]:
     return notes
 
 
-def _comparable(measured: list[Measured]) -> tuple[list[Measured], list[str]]:
-    """What does not sum to one, or gives some text no probability, is left out; and of models that hide text and
-    models that show it, or hide it otherwise, all but the most numerous."""
+def _comparable(measured: list[ModelScores]) -> tuple[list[ModelScores], list[str]]:
+    """The models whose figures mean the same, and of each other one why it is left out.
+
+    Left out are scores that do not sum to one and infinite ones. Models with a closed vocabulary are comparable only
+    with others of the same tokenizer, so the largest group of comparable models is kept.
+    """
     fine, left_out = [], []
     for each in measured:
         if not each.is_normalised:
@@ -160,11 +181,12 @@ COLUMNS = ("model", "bits per {unit}", "95 % interval", "behind the best", "para
 
 
 def columns(table: Table) -> list[str]:
+    """The headings, with the units of this table."""
     return [name.format(unit=table.unit, word="word" if table.unit == "byte" else "token") for name in COLUMNS]
 
 
 def cells(row: Row) -> list[str]:
-    """A row as people read it."""
+    """A row's figures as text, in the order of `columns`."""
     doubt = "" if row.is_behind or row.behind_interval is None else " (not significant)"
     return [
         row.model,
@@ -199,9 +221,9 @@ def to_csv(table: Table) -> str:
     return file.getvalue()
 
 
-def _flat(row: Row) -> dict[str, Any]:
-    """Intervals as two columns."""
-    flat: dict[str, Any] = {}
+def _flat(row: Row) -> dict[str, object]:
+    """A row as CSV has it: an interval is two columns, low and high."""
+    flat: dict[str, object] = {}
     for name, value in asdict(row).items():
         if name.endswith("interval"):
             low, high = value or (None, None)

@@ -1,1 +1,1 @@
-"""The training doctor: looks at a run from all sides, and says what is wrong and what to do about it."""
+"""The training doctor: examines a run and says what is wrong with it and what to do about it."""

@@ -1,8 +1,8 @@
-"""Is this loss good for this text? Beside it stand an n-gram of the same tokens and what compressors make of the bytes.
+"""Compares a run's loss with an n-gram of the same tokens and with compressors: is it good for this text?
 
-A compressor is a language model, too: its bits per byte are a bound on what is left to learn. Each may first read the
-training text, as far as it can: zlib the last 32 kB, bz2 what fits with the validation text into one of its blocks of
-900 kB, lzma some megabytes; what the validation text adds to that is counted.
+A compressor is a language model, too, and its bits per byte are easy to beat. Each reads as much of the training text
+first as it can use: zlib the last 32 kB, bz2 what fits with the validation text into one of its blocks of 900 kB, lzma
+some megabytes. Only what the validation text adds is counted.
 """
 
 import bz2
@@ -21,16 +21,16 @@ from chainrule.tasks._expectation import MOST_TOKENS, count
 from chainrule.text.base import Tokenizer
 from chainrule.training.finding import Finding, Severity
 
-VALIDATION_BYTES = 1 << 20  # compressed at the most
-TRAINING_BYTES = 4 << 20  # read before, by lzma
+VALIDATION_BYTES = 1 << 20  # that are compressed, at the most
+TRAINING_BYTES = 4 << 20  # that lzma reads first
 ZLIB_WINDOW, BZ2_BLOCK = 1 << 15, 900_000
 LEARN_MORE = "count (chainrule train TEXT --model ngram --order 7), or, unless it overfits, train longer"
 COUNT_MORE = "use a higher --order, or --smoothing modified-kneser-ney"
-LEVEL = 0.01  # two figures this near to each other are the same
+LEVEL = 0.01  # two figures with a smaller relative difference are level
 
 
 def by_zlib(validation: bytes, training: bytes) -> int:
-    """Bytes that are left of the validation text."""
+    """How many bytes the validation text is compressed to after the training text; so do the other two."""
     compressor = zlib.compressobj(9, zdict=training[-ZLIB_WINDOW:]) if training else zlib.compressobj(9)
     return len(compressor.compress(validation) + compressor.flush())
 
@@ -58,7 +58,7 @@ def compressed(validation: bytes, training: bytes) -> dict[str, float]:
 
 
 def read_bytes(shards: TokenShards, tokenizer: Tokenizer, most: int, from_end: bool = False) -> bytes:
-    """The text of a split again, documents ended as they were: `most` bytes of its beginning or its end."""
+    """The bytes of a text with the original ends of documents: `most` bytes from its beginning or its end."""
     parts: list[bytes] = []
     size = 0
     for part in _documents(shards, tokenizer, most, -1 if from_end else 1):
@@ -70,7 +70,7 @@ def read_bytes(shards: TokenShards, tokenizer: Tokenizer, most: int, from_end: b
 
 
 def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: int) -> Iterator[bytes]:
-    """One by one from the first or from the last on; of each no more than is wanted."""
+    """The bytes of each document, from the first or from the last on; of each `most` bytes at the most."""
     for shard in range(len(shards))[::direction]:
         table, tokens = shards.table(shard), shards.tokens(shard)
         ends = np.append(table["starts"][1:], len(tokens))
@@ -82,7 +82,7 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
 
 
 def look_at_baselines(subject: Subject) -> list[Finding]:
-    """The verdict in one sentence."""
+    """One finding: which baselines the run is better than, and which are better."""
     train, validation, quality = subject.shards("train"), subject.shards("validation"), subject.quality
     if train is None or validation is None or quality is None:
         advice = "measure it on other text: chainrule evaluate RUN OTHER.txt"
@@ -103,7 +103,7 @@ def look_at_baselines(subject: Subject) -> list[Finding]:
 
 
 def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) -> dict[str, float]:
-    """Nats per token of an n-gram; nothing where the model is that n-gram itself."""
+    """Nats per token of an n-gram, by its name; empty where the model is that n-gram itself."""
     model = count(train, subject.tokenizer)
     if isinstance(subject.model, ngram.Model) and subject.model.config == model.config:
         return {}
@@ -111,7 +111,7 @@ def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) 
 
 
 def _verdict(mine: float, others: dict[str, float], form: str, subject: Subject) -> list[Finding]:
-    """Better and worse than which, and by how much; figures that are within LEVEL are level."""
+    """A finding that names the baselines that are better, level and worse, with how much."""
     ways: dict[str, list[str]] = {"worse than": [], "level with": [], "better than": []}
     for name, theirs in sorted(others.items(), key=lambda item: item[1]):
         gap = mine / theirs - 1

@@ -1,4 +1,4 @@
-"""The course of a training, from its journal: overfitting, the learning rate, and whether it ended too soon."""
+"""Examines the course of a training by its journal: overfitting, learning rate, and whether it ended too soon."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,13 @@ from chainrule.training.finding import Finding
 from chainrule.training.journal import column
 from chainrule.training.symptoms import find_symptoms, mean_loss
 
-STILL_FALLING = 0.02  # the part of its validation loss that a training lost in its last tenth
-WIDE = 0.05  # the part of the validation loss that training loss is below it
+STILL_FALLING = 0.02  # relative fall of the validation loss in the last tenth of training
+WIDE = 0.05  # relative distance of the training loss below the validation loss
 RATE = ("learning rate too high", "loss hardly moves", "exploding gradients", "most gradients are clipped")
 
 
 def look_at_course(subject: Subject) -> list[Finding]:
-    """What the records tell; nothing of a model that counts."""
+    """Findings about the training; none for a model that counts."""
     if subject.recipe is None:
         return []
     steps, evaluations = subject.records("step"), subject.records("evaluation")
@@ -37,7 +37,7 @@ def _unfinished(subject: Subject, last: Record) -> Finding:
 
 
 def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding]:
-    """That validation loss fell as training loss did."""
+    """Whether the validation loss fell as the training loss did."""
     measured = [each for each in evaluations if each["loss"] is not None]
     if not measured:
         advice = "keep some text aside (--validation-fraction 0.1, or --validation OTHER.txt)"
@@ -57,7 +57,7 @@ def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding
 
 
 def _pace(evaluations: Sequence[Record]) -> list[Finding]:
-    """Whether validation loss was still falling steeply when the budget was used up."""
+    """Whether the validation loss was still falling steeply when training ended."""
     measured = [each for each in evaluations if each["loss"] is not None]
     if len(measured) < 3:
         return []

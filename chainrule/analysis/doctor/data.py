@@ -1,23 +1,25 @@
-"""The text behind a run: documents that repeat, validation text that training has seen, one token that dominates."""
+"""Examines the text of a run: repeated documents, validation text that is in training too, one dominant token."""
 
 import numpy as np
 
-from chainrule.analysis.doctor.passages import find_overlap
+from chainrule.analysis.doctor.overlap import find_overlap
 from chainrule.analysis.doctor.subject import Subject
 from chainrule.data.shards import TokenShards
 from chainrule.progress import visible
 from chainrule.training.finding import Finding, Severity
 
-REPEATED = (0.1, 0.5)  # of the training text: a note from the first on, a problem from the second
-SEEN = (0.01, 0.05)  # of the validation text, in documents that training has too
-SHARED = (0.02, 0.1)  # of the validation text, in passages that training has too
-PASSAGE_BYTES = 100  # the shortest passage that is not mere chance: some seventeen words
-DOMINANT = (0.3, 0.6)  # of all tokens, the most frequent one
-MOST_TOKENS = 20_000_000  # of the training text that passages are sought in
+# Shares of the text from which on a finding is a note, and a problem.
+REPEATED = (0.1, 0.5)  # of training text in repeated documents
+SEEN = (0.01, 0.05)  # of validation text in documents that training has too
+SHARED = (0.02, 0.1)  # of validation text in passages that training has too
+PASSAGE_BYTES = 100  # the shortest passage that is not there by chance: some seventeen words
+DOMINANT = (0.3, 0.6)  # of the most frequent token
+MOST_TOKENS = 20_000_000  # of the training text that are searched for passages
 QUOTED = 60  # characters
 
 
 def look_at_data(subject: Subject) -> list[Finding]:
+    """Findings about the text that the run was trained and measured on."""
     train, validation = subject.shards("train"), subject.shards("validation")
     if train is None:
         advice = "look at a run that was trained here, not merged or imported"
@@ -32,7 +34,7 @@ def look_at_data(subject: Subject) -> list[Finding]:
 
 
 def find_repeats(train: TokenShards) -> list[Finding]:
-    """Documents that occur more than once: what the second and later ones take of the text."""
+    """Documents that occur more than once, and the share of the text that the copies take."""
     hashes, sizes = _documents(train)
     _, first = np.unique(hashes, return_index=True)
     repeated, share = len(hashes) - len(first), 1 - sizes[first].sum() / sizes.sum()
@@ -44,7 +46,7 @@ def find_repeats(train: TokenShards) -> list[Finding]:
 
 
 def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
-    """Validation documents that are training documents too, so that knowing them by heart passes for quality."""
+    """Validation documents that are training documents too; a model that learned them by heart seems good."""
     hashes, sizes = _documents(validation)
     is_seen = np.isin(hashes, _documents(train)[0])
     share = float(sizes[is_seen].sum() / sizes.sum())
@@ -57,7 +59,7 @@ def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
 
 
 def find_shared(train: TokenShards, validation: TokenShards, subject: Subject) -> list[Finding]:
-    """Passages of validation text, whole documents apart or within, that stand in training text word for word."""
+    """Passages of validation text that occur word for word in training text."""
     length = max(round(PASSAGE_BYTES * validation.part.tokens / max(validation.part.text_bytes, 1)), 2)
     stream = validation.tokens(0)
     overlap = find_overlap(stream, _beginning(train, MOST_TOKENS), length)
@@ -77,7 +79,7 @@ def find_shared(train: TokenShards, validation: TokenShards, subject: Subject) -
 
 
 def find_dominant(train: TokenShards, subject: Subject) -> list[Finding]:
-    """One token that is much of the text: a model can do well by saying nothing else."""
+    """A token that makes up much of the text, so that a model does well by predicting nothing else."""
     counts = np.zeros(subject.tokenizer.vocabulary_size, np.int64)
     for shard in range(len(train)):
         counts += np.bincount(train.tokens(shard), minlength=len(counts))
@@ -92,7 +94,7 @@ def find_dominant(train: TokenShards, subject: Subject) -> list[Finding]:
 
 
 def _documents(shards: TokenShards) -> tuple[np.ndarray, np.ndarray]:
-    """The hash of every document, and its tokens."""
+    """The hash of every document, and how many tokens it has."""
     tables = [shards.table(shard) for shard in range(len(shards))]
     ends = [np.append(table["starts"][1:], len(shards.tokens(shard))) for shard, table in enumerate(tables)]
     sizes = [end - table["starts"] for end, table in zip(ends, tables, strict=True)]
@@ -100,7 +102,7 @@ def _documents(shards: TokenShards) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _beginning(shards: TokenShards, most: int) -> np.ndarray:
-    """Up to so many tokens, of one shard after the other."""
+    """The first tokens of all shards together, `most` at the most."""
     streams: list[np.ndarray] = []
     for shard in range(len(shards)):
         streams.append(shards.tokens(shard)[: most - sum(map(len, streams))])

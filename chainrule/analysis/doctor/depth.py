@@ -1,24 +1,23 @@
-"""How the gradient fares on its way down through the layers, and back through the text.
+"""Measures how gradients vanish or explode: down through the layers, and back through the text.
 
-Down: the norm of dL/dx, where x is what a layer gives to the next and L the mean loss of some training windows. Back:
-the norm of d(-log p(last word))/de, where e is the vector of a word k tokens before; a product of many factors, it
+Down: the norm of dL/dx, where x is the output of a layer and L the mean loss of some training windows. Back: the norm
+of d(-log p(last word))/de, where e is the vector of a word k tokens before; it is a product of many factors, so it
 vanishes or explodes with k (Bengio et al., 1994). Both are drawn in report/depth.svg.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from chainrule.analysis.doctor.layers import find_layers, token_table
+from chainrule.analysis.doctor.outputs import LayerOutputs
 from chainrule.analysis.doctor.subject import Subject
-from chainrule.layers.block import Block
-from chainrule.layers.cells import Cell
 from chainrule.models._neural import NeuralModel
-from chainrule.models._recurrent import RecurrentModel
 from chainrule.models.contract import Batch
 from chainrule.plotting import BLUE, ORANGE, draw_line, mark_decades, name_lines, short, write_plots
 from chainrule.training.finding import Finding
@@ -27,68 +26,54 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROWS, LENGTH = 16, 128  # windows of text that are read
-UNEVEN = 100.0  # between the norms of two layers
-FAINT = 0.01  # of the nearest word's gradient: from here on a word does not count
-SHORT_REACH = 10  # tokens
+ROWS, LENGTH = 16, 128  # of the windows of text that are read
+UNEVEN = 100.0  # the ratio of two layers' norms that is too large
+FAINT = 0.01  # words with a smaller share of the nearest word's gradient do not count
+SHORT_REACH = 10  # tokens back
 PICTURE = Path("report") / "depth.svg"  # in the run's folder
 
 
 @dataclass(frozen=True)
 class Gradients:
-    layers: dict[str, float]  # from the words up: the norm at each layer's output
-    distances: np.ndarray  # the norm at the word so many tokens before the last that was read
+    """Norms of gradients by layer and by distance."""
+
+    layers: dict[str, float]  # at each layer's output, from the token table up
+    distances: np.ndarray  # at the word so many tokens before the last one; empty where no token table is known
 
     @property
     def reach(self) -> int:
-        """How many tokens back the last word is that counts."""
+        """How many tokens back the farthest word is that counts."""
         return int(np.flatnonzero(self.distances >= FAINT * self.distances[0])[-1])
 
 
-def find_layers(model: NeuralModel) -> dict[str, nn.Module]:
-    """The embedding and every block or cell above it; of models without, their matrices but for the last."""
-    kinds = (nn.Embedding, Block, Cell)
-    found: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, kinds)}
-    if len(found) < 2:
-        matrices = {name: each for name, each in model.named_children() if isinstance(each, nn.Linear)}
-        found |= {name: each for name, each in matrices.items() if name != "unembedding"}
-    return found
-
-
 def measure(model: NeuralModel, tokens: Tensor) -> Gradients:
-    """tokens (batch, time + 1): each window and the word after it."""
+    """The gradients on tokens (batch, time + 1): each row is a window and the word after it."""
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
     state = model.start(len(tokens)) if model.carries_state else None
-    outputs: dict[str, Tensor] = {}
-
-    def keep(name: str) -> Any:
-        return lambda module, given, output: outputs.update({name: output[0] if isinstance(output, tuple) else output})
-
-    handles = [each.register_forward_hook(keep(name)) for name, each in find_layers(model).items()]
-    try:
+    with LayerOutputs(find_layers(model)) as layers:
         loss, _ = model.advance(Batch(inputs, targets), state)
-        gradients = torch.autograd.grad(loss.mean, list(outputs.values()))
-        norms = dict(zip(outputs, (float(each.norm()) for each in gradients), strict=True))
+        norms = {name: float(each.norm()) for name, each in layers.gradients(loss.mean).items()}
         hidden, _ = model.read(inputs, state)
         last = F.cross_entropy(model.output(hidden[:, -1]), targets[:, -1])
-        (at_words,) = torch.autograd.grad(last, [outputs["embedding"]])
-    finally:
-        for handle in handles:
-            handle.remove()
-    by_time = at_words if isinstance(model, RecurrentModel) else at_words.transpose(0, 1)  # (time, batch, width)
-    distances = by_time[-inputs.shape[1] :].flip(0).flatten(1).norm(dim=1)
+        at_words = layers.gradient_by_time(last, token_table(model), inputs)  # (time, batch, width)
+    if at_words is None:
+        return Gradients(norms, np.zeros(0))
+    distances = at_words.flip(0).flatten(1).norm(dim=1)
     return Gradients(norms, distances.numpy().astype(np.float64))
 
 
 def look_at_gradients(subject: Subject) -> list[Finding]:
+    """Findings about gradients by depth and by distance; a finished run also gets a picture of them."""
     model = subject.model
-    assert isinstance(model, NeuralModel)
+    if not isinstance(model, NeuralModel):
+        return []
     tokens = subject.tokens("train", ROWS, min(LENGTH, model.context_length or LENGTH) + 1)
     if tokens is None:
         return []
     gradients = measure(model, torch.from_numpy(tokens))
     found = [*_describe_depth(gradients), *_describe_reach(gradients, model)]
-    return found + draw(gradients, subject.folder / PICTURE) if subject.is_finished else found
+    can_draw = subject.is_finished and len(gradients.layers) and len(gradients.distances)
+    return found + draw(gradients, subject.folder / PICTURE) if can_draw else found
 
 
 def _describe_depth(gradients: Gradients) -> list[Finding]:
@@ -106,8 +91,12 @@ def _describe_depth(gradients: Gradients) -> list[Finding]:
 
 
 def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
+    if not len(gradients.distances):
+        return [
+            Finding("gradients in time", "note", "cannot be told: no table of token vectors was found in the model")
+        ]
     if model.receptive_field is not None or not gradients.distances[0] > 0:
-        return []  # how far back it looks was set
+        return []  # how far back it looks is one of its settings
     reach, most = gradients.reach, len(gradients.distances) - 1
     end = f"{reach:,} tokens back" if reach < most else f"{most:,} tokens back, the farthest that was looked at"
     found = f"the farthest word with {FAINT:.0%} of the gradient at the last one is {end}"
@@ -118,7 +107,7 @@ def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
 
 
 def draw(gradients: Gradients, picture: Path) -> list[Finding]:
-    """Where the picture is, or what stood in its way."""
+    """Draw the picture; the finding says where it is, or why it could not be drawn."""
     try:
         notes = write_plots(picture.parent, lambda: {picture.stem: draw_gradients(gradients)})
     except OSError as error:
@@ -129,7 +118,7 @@ def draw(gradients: Gradients, picture: Path) -> list[Finding]:
 
 
 def draw_gradients(gradients: Gradients) -> "Figure":
-    """Left, the layers one above the other; right, how far back the words are."""
+    """Left, the norm by layer; right, by distance in tokens."""
     from matplotlib.figure import Figure
 
     figure = Figure()
@@ -147,7 +136,7 @@ def _draw_layers(axes: "Axes", layers: dict[str, float]) -> None:
     axes.set(title="Gradient by layer", xlabel="norm of the loss's gradient", xscale="log")
     draw_line(axes, norms, np.arange(len(norms)), "at its output", color=BLUE, linewidth=1.2, marker="o", markersize=5)
     axes.set_yticks(np.arange(len(norms)), [_label(name) for name in layers])
-    if norms.min() > 0:  # whole powers of ten, so that what is nearly even looks so
+    if norms.min() > 0:  # at least whole powers of ten, so that small differences look small
         axes.set_xlim(10 ** np.floor(np.log10(norms.min() / 2)), 10 ** np.ceil(np.log10(norms.max() * 2)))
     axes.xaxis.set_major_formatter(short)
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,4 +1,4 @@
-"""`chainrule doctor`: every look at a run that applies to it, the gravest findings first."""
+"""`chainrule doctor`: every examination that applies to a run, the gravest findings first."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from chainrule.training.finding import SEVERITIES, Finding
 
 
 def examine(name: str | Path) -> list[Finding]:
-    """What was found; a finished run of a model that learns also gets a picture of its gradients, report/depth.svg."""
+    """The findings about a run; one that learned by gradient also gets a picture of its gradients, report/depth.svg."""
     subject = load_subject(name)
     found = look_at_course(subject)
     if subject.recipe is not None:

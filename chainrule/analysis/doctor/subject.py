@@ -1,9 +1,8 @@
-"""What the doctor looks at: a run, or a training that was interrupted, as its newest checkpoint has it."""
+"""What the doctor examines: a run, or an interrupted training with the weights of its newest checkpoint."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,14 @@ from chainrule.training.journal import LAST, events
 
 @dataclass(frozen=True)
 class Subject:
+    """A run, or an interrupted training, with its model loaded."""
+
     path: Path  # its name, for people
     folder: Path
     architecture: str
     tokenizer: Tokenizer
     model: LanguageModel
-    recipe: dict[str, Any] | None  # None: it counts, or was imported
+    recipe: Record | None  # the settings of training; None: it counts, or was imported
     is_finished: bool
 
     @cached_property
@@ -34,7 +35,7 @@ class Subject:
         return [each for each in self.happened if each["event"] == event]
 
     def shards(self, name: str) -> TokenShards | None:
-        """Of 'train' or 'validation'; None where there is no such text with the run."""
+        """The tokens of 'train' or 'validation'; None where the run has no such text."""
         if not (self.folder / "tokens").is_dir():
             return None
         shards = TokenShards(self.folder / "tokens", name)
@@ -42,7 +43,7 @@ class Subject:
 
     @property
     def quality(self) -> Record | None:
-        """Loss and bits per byte of the validation text: at the end, or at the best of the evaluations on the way."""
+        """Loss and bits per byte of the validation text: at the end, or at the best evaluation so far."""
         last = self.records(LAST)
         if last:
             found: Record | None = last[-1]["validation"]
@@ -51,7 +52,7 @@ class Subject:
         return min(measured, key=lambda each: float(each["loss"]), default=None)
 
     def tokens(self, name: str, rows: int, length: int) -> np.ndarray | None:
-        """So many windows from all over a text, shorter where the text is: (rows, length); None where there is none."""
+        """Windows from all over a text, (rows, length), shorter if the text is; None where there is no text."""
         shards = self.shards(name)
         if shards is None:
             return None
@@ -62,17 +63,17 @@ class Subject:
 
 
 def load_subject(name: str | Path) -> Subject:
-    """The run of that name; or, where there is none, the unfinished training."""
+    """The run of that name or, where there is none, the unfinished training."""
     path = Path(name)
     for each in (path, HOME / path):
         if not each.exists() and (unfinished(each) / RESUMABLE).is_file():
-            return _admit_unfinished(each)
+            return _load_unfinished(each)
     run = Run(path)
     recipe = run.config.get("training", {}).get("recipe")
     return Subject(run.path, run.path, run.architecture, run.tokenizer, run.model, recipe, True)
 
 
-def _admit_unfinished(path: Path) -> Subject:
+def _load_unfinished(path: Path) -> Subject:
     from chainrule.training.checkpoint import Checkpoints
     from chainrule.training.job import Job
 

@@ -1,36 +1,38 @@
-"""Units that learn nothing: rectified ones that are never above zero, tanh and logistic ones stuck at their bounds.
+"""Finds units that learn nothing: rectified ones that are never above zero, tanh and logistic ones at their bounds.
 
-Where a nonlinearity has no slope no gradient passes, so that what comes before it cannot change.
+Where a nonlinearity has no slope no gradient passes, so that the weights before it do not change.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from chainrule.analysis.doctor.layers import nonlinear_modules
 from chainrule.analysis.doctor.subject import Subject
-from chainrule.layers.cells import Cell
+from chainrule.layers.cells import Cell, Parts
 from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.gates import RELU, TANH, gates
 from chainrule.models._neural import NeuralModel
 from chainrule.training.finding import Finding, Severity
 
-ROWS, LENGTH = 32, 128  # windows of text that are read
-BOUND = 0.99  # of tanh; logistic units are stuck as near to 0 or 1
-STUCK_TIME = 0.95  # at a bound at so many of the positions
-SOME, MANY = 0.1, 0.5  # of the units of a layer
+ROWS, LENGTH = 32, 128  # of the windows of text that are read
+BOUND = 0.99  # from here on a tanh unit counts as saturated; logistic ones as near to 0 or 1
+STUCK_TIME = 0.95  # the share of positions at which a stuck unit is saturated
+SOME, MANY = 0.1, 0.5  # the share of a layer's units for a note and for a problem
 LAYERS_NAMED = 3
 
 Take = Callable[[str, str, Tensor], None]  # (layer, nonlinearity, values)
-Hook = Callable[[nn.Module, Any, Any], None]
+Hook = Callable[..., None]  # torch calls it with the module, its inputs and its output
 
 
 @dataclass(frozen=True)
-class Layer:
+class UnitLayer:
+    """A layer of nonlinear units, and how many of them are idle."""
+
     name: str
-    nonlinearity: str  # relu stands for all that cut off what is below zero, gelu and silu among them
+    nonlinearity: str  # RELU stands for all functions that are flat below zero, such as gelu and silu
     units: int
     idle: int  # dead or stuck
 
@@ -40,7 +42,10 @@ class Layer:
 
 
 def idle_units(nonlinearity: str, values: Tensor) -> Tensor:
-    """(positions, units) -> (units): rectified ones never above zero, others nearly always at a bound."""
+    """Which units are idle: rectified ones never above zero, others nearly always at a bound.
+
+    (positions, units) -> (units)
+    """
     if nonlinearity == RELU:
         return (values <= 0).all(0)
     at_bound = values.abs() > BOUND if nonlinearity == TANH else (values - 0.5).abs() > BOUND - 0.5
@@ -48,15 +53,15 @@ def idle_units(nonlinearity: str, values: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def read_layers(model: NeuralModel, tokens: Tensor) -> list[Layer]:
-    """The layers of nonlinear units, in the order in which tokens (batch, time) go through them."""
-    found: list[Layer] = []
+def read_layers(model: NeuralModel, tokens: Tensor) -> list[UnitLayer]:
+    """The layers of nonlinear units in the order of computation, as they react to tokens (batch, time)."""
+    found: list[UnitLayer] = []
 
     def take(name: str, nonlinearity: str, values: Tensor) -> None:
         idle = idle_units(nonlinearity, values.flatten(0, -2))
-        found.append(Layer(name, nonlinearity, len(idle), int(idle.sum())))
+        found.append(UnitLayer(name, nonlinearity, len(idle), int(idle.sum())))
 
-    handles = [module.register_forward_hook(hook) for module, hook in _listeners(model, take)]
+    handles = [module.register_forward_hook(hook) for module, hook in _hooks(model, take)]
     try:
         model.read(tokens, model.start(len(tokens)) if model.carries_state else None)
     finally:
@@ -65,44 +70,54 @@ def read_layers(model: NeuralModel, tokens: Tensor) -> list[Layer]:
     return found
 
 
-def _listeners(model: NeuralModel, take: Take) -> Iterator[tuple[nn.Module, Hook]]:
-    """Which modules to listen to, and what to make of what comes out."""
+def _hooks(model: NeuralModel, take: Take) -> Iterator[tuple[nn.Module, Hook]]:
+    """The modules to observe, each with a hook that passes its units on to `take`."""
     for name, module in model.named_modules():
         if isinstance(module, FeedForward):
-            yield module.input, _hear_feedforward(name, module.activation, take)
+            yield module.input, _observe_feedforward(name, module.activation, take)
         elif isinstance(module, Cell):
-            yield module, _hear_cell(name, module, take)
-    hidden = getattr(model, "hidden", None)
-    if isinstance(hidden, nn.Linear):  # the only such layer of mlp, bow and attention
-        yield hidden, _hear_hidden(getattr(model.config, "activation", TANH), take)
+            yield module, _observe_cell(name, module, take)
+    for name, module, nonlinearity in nonlinear_modules(model):
+        yield module, _observe_output(name, nonlinearity, take)
+    hidden = model.hidden_layer()
+    if hidden is not None:
+        yield hidden[0], _observe_hidden(hidden[1], take)
 
 
-def _hear_feedforward(name: str, activation: str, take: Take) -> Hook:
-    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+def _observe_feedforward(name: str, activation: str, take: Take) -> Hook:
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         take(name, RELU, output.chunk(2, -1)[0] if activation == "swiglu" else output)
 
     return hook
 
 
-def _hear_cell(name: str, cell: Cell, take: Take) -> Hook:
-    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
+def _observe_cell(name: str, cell: Cell, take: Take) -> Hook:
+    def hook(module: nn.Module, inputs: tuple[Tensor, Parts], output: tuple[Tensor, Parts]) -> None:
         for gate, (nonlinearity, values) in gates(cell, inputs[0], inputs[1], output[0]).items():
             take(f"{gate} of {name}", nonlinearity, values)
 
     return hook
 
 
-def _hear_hidden(activation: str, take: Take) -> Hook:
-    def hook(module: nn.Module, inputs: Any, output: Any) -> None:
-        take("hidden", *((TANH, output.tanh()) if activation == TANH else (RELU, output)))
+def _observe_output(name: str, nonlinearity: str, take: Take) -> Hook:
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        take(name, nonlinearity, output)
+
+    return hook
+
+
+def _observe_hidden(nonlinearity: str, take: Take) -> Hook:
+    def hook(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        take("hidden", nonlinearity, output.tanh() if nonlinearity == TANH else output)
 
     return hook
 
 
 def look_at_units(subject: Subject) -> list[Finding]:
-    """Dead and stuck units over some validation text, or training text where there is no other."""
+    """Findings about dead and stuck units on some validation text, or on training text where there is no other."""
     model = subject.model
-    assert isinstance(model, NeuralModel)
+    if not isinstance(model, NeuralModel):
+        return []
     length = min(LENGTH, model.context_length or LENGTH)
     tokens = subject.tokens("validation", ROWS, length)
     tokens = subject.tokens("train", ROWS, length) if tokens is None else tokens
@@ -114,7 +129,7 @@ def look_at_units(subject: Subject) -> list[Finding]:
     return _describe(layers, tokens.size)
 
 
-def _describe(layers: list[Layer], tokens: int) -> list[Finding]:
+def _describe(layers: list[UnitLayer], tokens: int) -> list[Finding]:
     kinds = (
         ("dead units", "never above zero", [each for each in layers if each.nonlinearity == RELU],
          "lower the rates (learning_rate, matrix_learning_rate), which push units there, or use activation=gelu; or, "

@@ -96,7 +96,7 @@ def explain_prompt(
     seen[tokenizer.eos] = False  # the boundary of documents is not text, and not penalised when sampling either
     importance = weigh(model, ids, chosen)
     if learns(model) and importance.gradient is None:
-        notes.append("there is no importance by gradient, as this model has no table of token vectors that is known")
+        notes.append("there is no importance by gradient, as this model declares no table of token vectors")
     return Explanation(
         model=architecture_of(model),
         text=prompt.text,

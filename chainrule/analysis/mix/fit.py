@@ -1,18 +1,18 @@
-"""The weights of a mix, its buckets, and the decay of its cache, all chosen on one text."""
+"""Fits a mix to a text: its weights, its buckets, and the decay of its cache."""
 
 import numpy as np
 
 from chainrule.analysis.mix.em import fit_buckets, fit_weights
-from chainrule.analysis.mix.text import Text
+from chainrule.analysis.mix.text import ScoredText
 from chainrule.models import cache
 from chainrule.models.mix import Model
 
 DECAYS = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995)
 ENTROPY_BUCKETS = 10
-IMPOSSIBLE = -1000.0  # nats, in place of infinitely many
+IMPOSSIBLE = -1000.0  # log p in nats in place of -inf
 
 
-def fit(model: Model, text: Text) -> Model:
+def fit(model: Model, text: ScoredText) -> Model:
     """The same mix with the weights under which the text is most likely, bucket by bucket."""
     signal = text.signal
     edges = _edges(model, signal)
@@ -22,7 +22,7 @@ def fit(model: Model, text: Text) -> Model:
 
 
 def _edges(model: Model, signal: np.ndarray) -> np.ndarray:
-    """Between any two lengths of context; of entropies, those that cut the text into equal shares."""
+    """Where buckets end: between any two lengths of context, or at entropies that cut the text into equal shares."""
     if model.config.by == "order":
         assert model.guide is not None
         return np.arange(model.parts[model.guide].config.order - 1) + 0.5  # type: ignore[attr-defined]
@@ -32,10 +32,10 @@ def _edges(model: Model, signal: np.ndarray) -> np.ndarray:
     return np.zeros(0)
 
 
-def add_cache(model: Model, text: Text) -> tuple[Model, Text]:
-    """The mix and the text with a cache beside the other parts, of the decay that serves the text best.
+def add_cache(model: Model, text: ScoredText) -> tuple[Model, ScoredText]:
+    """The mix and the text with a cache as one more part, of the decay that predicts the text best.
 
-    Its background is how often the text has each word, so that a text that only begins is not taken for noise.
+    While a text has only begun, the cache falls back on the frequency of each word in this text.
     """
     counts = np.bincount(np.concatenate([batch.stream[1:] for batch in text.batches]), minlength=model.vocabulary_size)
     caches = [

@@ -1,25 +1,50 @@
-"""What a mix gains: the figures of every part and of the mix on one text, and whether the difference is real."""
+"""Measures a mix and its parts on one text, and whether the mix is significantly better than the best part."""
 
 from dataclasses import asdict
 from math import exp, isfinite
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
-from chainrule.analysis.mix.text import Text
+from chainrule.analysis.mix.text import ScoredText
 from chainrule.evaluation.score import NATS_PER_BIT, Scores
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.models.contract import architecture_of
 from chainrule.models.mix import Model
 
 
-def measure_gain(model: Model, text: Text) -> dict[str, Any]:
-    """The figures of the mix; of each part in `parts`, with its mean weight; and `against` the best part."""
+class TextFigures(TypedDict):
+    """Of one model on one text, per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
+
+    loss: float | None
+    perplexity: float | None
+    bits_per_byte: float | None
+    impossible_tokens: int
+    tokens: int
+    documents: int
+    bytes: int
+
+
+class PartFigures(TextFigures):
+    name: str
+    architecture: str
+    weight: float  # on average over the text
+
+
+class MixFigures(TextFigures):
+    """Of a mix and its parts; `against` compares it with the best part, None where that cannot be done."""
+
+    parts: list[PartFigures]
+    against: dict[str, object] | None
+
+
+def measure_gain(model: Model, text: ScoredText) -> MixFigures:
+    """The figures of the mix and of each of its parts."""
     scores = [text.scores_of_part(part) for part in range(len(model.parts))]
     mixed = text.scores_of_mix(model)
     weights = model.weights[model.buckets(text.signal)].mean(0)
     lossless = text.tokenizer.is_lossless
-    parts = [
+    parts: list[PartFigures] = [
         {"name": name, "architecture": architecture_of(part), "weight": float(weight), **figures(each, lossless)}
         for name, part, weight, each in zip(model.names, model.parts, weights, scores, strict=True)
     ]
@@ -27,8 +52,8 @@ def measure_gain(model: Model, text: Text) -> dict[str, Any]:
     return {**figures(mixed, lossless), "parts": parts, "against": _compare(mixed, scores[best], model.names[best])}
 
 
-def figures(scores: Scores, is_lossless: bool) -> dict[str, Any]:
-    """As training reports them: per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
+def figures(scores: Scores, is_lossless: bool) -> TextFigures:
+    """The same figures that training reports of its validation text."""
     tokens, size = int(scores.tokens.sum()) + len(scores), int(scores.text_bytes.sum())
     nats = float(scores.nats.sum())
     loss = nats / tokens if isfinite(nats) else None
@@ -43,8 +68,8 @@ def figures(scores: Scores, is_lossless: bool) -> dict[str, Any]:
     }
 
 
-def _compare(mixed: Scores, part: Scores, name: str) -> dict[str, Any] | None:
-    """None where there is nothing to resample, or no part takes the whole text for possible."""
+def _compare(mixed: Scores, part: Scores, name: str) -> dict[str, object] | None:
+    """The paired bootstrap; None where there is one document only, or where the part thinks some text impossible."""
     if len(mixed) < 2 or not isfinite(part.nats.sum()):
         return None
     return {"run": name, **asdict(paired_bootstrap(mixed, part))}

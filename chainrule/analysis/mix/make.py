@@ -1,10 +1,9 @@
-"""`chainrule mix`: runs in, a run that mixes them out."""
+"""`chainrule mix`: makes a run that mixes other runs."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from chainrule.analysis.mix.fit import add_cache, fit
 from chainrule.analysis.mix.gain import measure_gain
@@ -20,27 +19,27 @@ from chainrule.runs.write import write_run
 
 
 @dataclass(frozen=True)
-class Request:
-    """Everything `chainrule mix` was asked for."""
+class MixRequest:
+    """Which runs to mix, how, and on which text to fit the weights."""
 
     runs: tuple[Run, ...]
     config: Config = field(default_factory=Config)
     cache: bool = False
-    on: tuple[str, ...] = ()  # the text to fit on; none: what the runs kept aside
+    on: tuple[str, ...] = ()  # the text to fit on; empty: the validation text of the runs
     test: tuple[str, ...] = ()
     path: Path | None = None
     overwrite: bool = False
     started_at: float = field(default_factory=time.time)
 
 
-def mix(request: Request) -> Run:
-    """The run, whole on disk; its last metrics say what the mix gains, on the text it was fitted on and on the test."""
+def mix(request: MixRequest) -> Run:
+    """Make the run; its last metrics are the figures on the text that it was fitted on and on the test text."""
     path = request.path or free_name("mix")
     check_free(path, request.overwrite)
     _check(request)
     first = request.runs[0]
     fitted_on, tested_on = _text_to_fit_on(request), _corpus(first, request.test) if request.test else None
-    with new_run(path, request.overwrite) as folder:  # from here on nobody else makes it
+    with new_run(path, request.overwrite) as folder:  # from here on the name is taken
         model = Model(request.config, [run.model for run in request.runs], [str(run.path) for run in request.runs])
         text = read_text(model, first.tokenizer, fitted_on.batches())
         if request.cache:
@@ -54,7 +53,7 @@ def mix(request: Request) -> Run:
     return Run(path)
 
 
-def _check(request: Request) -> None:
+def _check(request: MixRequest) -> None:
     if len(request.runs) + request.cache < 2:
         raise UserError(f"a mix has at least two parts, got {len(request.runs)} run; name another, or add --cache")
     check_same_tokens(request.runs)
@@ -67,8 +66,8 @@ def _check(request: Request) -> None:
         raise UserError("none of these runs learns by gradient, so there is nothing for --dynamic to do; leave it out")
 
 
-def _text_to_fit_on(request: Request) -> Any:
-    """The text named for it, or the one that all runs kept aside and none has read in training."""
+def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
+    """The text that was named, or the validation text that all runs share and that none was trained on."""
     if request.on:
         return _corpus(request.runs[0], request.on)
     kept = [run.config["data"].get("text", {}).get("validation", {}) for run in request.runs]
@@ -86,13 +85,13 @@ def _text_to_fit_on(request: Request) -> Any:
 
 
 def _corpus(run: Run, inputs: Sequence[str]) -> Corpus:
-    """A text read as the run's own was."""
+    """A text that is read with the settings of the run's own text."""
     data, usual = run.config["data"], Reading()
     unit, name, encoding = (data.get(each, getattr(usual, each)) for each in ("unit", "field", "encoding"))
     return Corpus(inputs, Reading(unit, name, encoding))
 
 
-def _describe_data(request: Request) -> dict[str, Any]:
+def _describe_data(request: MixRequest) -> dict[str, object]:
     return {
         "inputs": list(dict.fromkeys(each for run in request.runs for each in run.config["data"]["inputs"])),
         "unit": request.runs[0].config["data"]["unit"],
@@ -101,6 +100,6 @@ def _describe_data(request: Request) -> dict[str, Any]:
     }
 
 
-def _notes(fitted_on: Any, tested_on: Corpus | None) -> list[str]:
-    flattery = "the weights were fitted on the validation text, so its figures flatter the mix a little"
-    return [*fitted_on.notes, *(tested_on.notes if tested_on else []), flattery]
+def _notes(fitted_on: Corpus | KeptAside, tested_on: Corpus | None) -> list[str]:
+    bias = "the weights were fitted on the validation text, so its figures flatter the mix a little"
+    return [*fitted_on.notes, *(tested_on.notes if tested_on else []), bias]

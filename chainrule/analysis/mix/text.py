@@ -1,4 +1,4 @@
-"""A text as every part of a mix predicts it: scored once, then weighed as often as wanted."""
+"""A text scored by every part of a mix, so that many weights can be tried without scoring it again."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,19 +14,21 @@ from chainrule.text.base import Tokenizer
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Some documents, their stream eos d1 eos ... eos, and of each token after the first:"""
+class ScoredBatch:
+    """Some documents, their stream eos d1 eos ... eos, and the scores of each token after the first."""
 
     documents: Documents
     stream: np.ndarray
     log_p: np.ndarray  # (parts, tokens)
-    signal: np.ndarray  # (tokens,) what buckets are cut from
+    signal: np.ndarray  # (tokens,) what decides on the bucket
 
 
 @dataclass(frozen=True)
-class Text:
+class ScoredText:
+    """All batches of a text."""
+
     tokenizer: Tokenizer
-    batches: list[Batch]
+    batches: list[ScoredBatch]
 
     @property
     def log_p(self) -> np.ndarray:
@@ -36,8 +38,8 @@ class Text:
     def signal(self) -> np.ndarray:
         return np.concatenate([batch.signal for batch in self.batches])
 
-    def scores(self, log_p: Callable[[Batch], np.ndarray]) -> Scores:
-        """The scores of the documents, from what `log_p` makes of each batch."""
+    def scores(self, log_p: Callable[[ScoredBatch], np.ndarray]) -> Scores:
+        """The scores of the documents, with the log-probabilities of tokens that `log_p` gives for each batch."""
         return join([add_up(log_p(batch), batch.stream, self.tokenizer, batch.documents) for batch in self.batches])
 
     def scores_of_part(self, part: int) -> Scores:
@@ -46,18 +48,20 @@ class Text:
     def scores_of_mix(self, model: Model) -> Scores:
         return self.scores(lambda batch: model.combine(batch.log_p, batch.signal))
 
-    def with_part(self, part: LanguageModel) -> "Text":
-        """The same text with the predictions of one more part."""
+    def with_part(self, part: LanguageModel) -> "ScoredText":
+        """The same text, scored by one more part as well."""
         batches = [
-            Batch(each.documents, each.stream, np.vstack([each.log_p, part.score(each.stream)]), each.signal)
+            ScoredBatch(each.documents, each.stream, np.vstack([each.log_p, part.score(each.stream)]), each.signal)
             for each in self.batches
         ]
-        return Text(self.tokenizer, batches)
+        return ScoredText(self.tokenizer, batches)
 
 
-def read_text(model: Model, tokenizer: Tokenizer, batches: Iterable[Documents]) -> Text:
-    """What every part of a mix predicts of the documents."""
+def read_text(model: Model, tokenizer: Tokenizer, batches: Iterable[Documents]) -> ScoredText:
+    """Score the documents with every part of a mix."""
     read = [(documents, stream_of(tokenizer, documents)) for documents in batches if len(documents)]
     total = len(model.parts) * sum(len(stream) - 1 for _, stream in read)
     with progress("scoring", total, "tokens") as advance:
-        return Text(tokenizer, [Batch(documents, stream, *model.read(stream, advance)) for documents, stream in read])
+        return ScoredText(
+            tokenizer, [ScoredBatch(documents, stream, *model.read(stream, advance)) for documents, stream in read]
+        )

@@ -1,7 +1,7 @@
-"""Which runs can be mixed token by token: those whose tokenizers make the same ids of every text.
+"""Whether runs can be mixed token by token: their tokenizers must give the same ids for every text.
 
-Tokens that differ cannot be mixed exactly: the probability of a BPE token, or of the bytes of a word, is also that of
-texts that go on within the same word, so no sum over tokens gives the probability of a byte or of a word.
+Models of different tokens cannot be mixed exactly: the probability of a BPE token includes texts that go on within the
+same word, so no sum over tokens gives the probability of a byte or of a word.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from chainrule.text.base import Tokenizer
 
 
 def have_same_tokens(first: Tokenizer, second: Tokenizer) -> bool:
-    """The same tokenizer; or one of bytes and one of characters that only knows characters of one byte."""
+    """Whether they are the same, or one of bytes and one of characters that all have one byte."""
     if first.fingerprint == second.fingerprint:
         return True
     are_bytes = all(each.kind in ("bytes", "characters") and each.is_lossless for each in (first, second))
@@ -20,6 +20,7 @@ def have_same_tokens(first: Tokenizer, second: Tokenizer) -> bool:
 
 
 def check_same_tokens(runs: Sequence[Run]) -> None:
+    """Refuse runs whose tokenizers differ."""
     for run in runs[1:]:
         if not have_same_tokens(runs[0].tokenizer, run.tokenizer):
             kinds = f"{runs[0].tokenizer.kind} and {run.tokenizer.kind}"

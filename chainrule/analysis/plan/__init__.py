@@ -1,1 +1,1 @@
-"""A model on paper: parameters, FLOPs, memory, time and cost, before anything is allocated."""
+"""Plans a training on paper: parameters, FLOPs, memory, time and cost, before anything is allocated."""

@@ -1,4 +1,4 @@
-"""How many parameters and tokens a given compute is best spent on (Hoffmann et al., 2022: 'Chinchilla').
+"""On how many parameters and tokens a given compute is best spent (Hoffmann et al., 2022: 'Chinchilla').
 
 About 20 tokens per parameter; and L(N, D) = E + A/N^α + B/D^β, fitted to 400 models of web text.
 """
@@ -18,12 +18,13 @@ class Advice:
     best_tokens_for_parameters: int
     best_parameters_for_compute: int
     best_tokens_for_compute: int
-    expected_loss: float | None  # nats per token of web text; None: farther down than the fit can say
+    expected_loss: float | None  # nats per token of web text; None: too far from what the fit was made with
     expected_loss_at_best: float | None
     is_extrapolated: bool
 
 
 def advise(num_parameters: int, tokens: int, flops: float, vocabulary_size: int) -> Advice:
+    """What Chinchilla's rules say about training so many parameters on so many tokens."""
     parameters_best, tokens_best = best_for(flops)
     return Advice(
         tokens / num_parameters,
@@ -37,12 +38,13 @@ def advise(num_parameters: int, tokens: int, flops: float, vocabulary_size: int)
 
 
 def best_for(flops: float) -> tuple[int, int]:
-    """(parameters N, tokens D) with 6 N D = flops and D = 20 N."""
+    """The parameters N and tokens D with 6 N D = flops and D = 20 N."""
     parameters = math.sqrt(flops / (6 * TOKENS_PER_PARAMETER))
     return max(round(parameters), 1), max(round(TOKENS_PER_PARAMETER * parameters), 1)
 
 
 def expected_loss(num_parameters: float, tokens: float) -> float:
+    """L(N, D), in nats per token of web text."""
     return E + A / num_parameters**ALPHA + B / tokens**BETA
 
 

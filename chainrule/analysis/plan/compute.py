@@ -1,11 +1,11 @@
-"""FLOPs of training: 2 per parameter and token forward, 4 backward (Kaplan et al., 2020), and attention's own part.
+"""FLOPs of training: 2 per parameter and token forward, 4 backward (Kaplan et al., 2020), and those of attention.
 
-A query meets half of the context on average, once for its scores and once for the values they weigh.
+A query reads half of the context on average, once for its scores and once for the weighted values.
 """
 
 from dataclasses import dataclass
 
-from chainrule.analysis.plan.shapes import Shape
+from chainrule.models._transformer_config import Config
 
 PETAFLOP_DAY = 1e15 * 86_400  # 8.64e19 FLOPs
 BACKWARD = 2  # a backward pass costs two forward ones
@@ -23,8 +23,9 @@ class Compute:
     petaflop_days: float  # of `training_flops`
 
 
-def training_compute(num_parameters: int, tokens: int, shape: Shape | None = None) -> Compute:
-    forward, attention = 2.0 * num_parameters, attention_flops(shape) if shape else 0.0
+def training_compute(num_parameters: int, tokens: int, config: Config | None = None) -> Compute:
+    """What training on so many tokens takes; attention is counted where the settings of a Transformer are given."""
+    forward, attention = 2.0 * num_parameters, attention_flops(config) if config else 0.0
     training, attention_training = forward * (1 + BACKWARD), attention * (1 + BACKWARD)
     total = training * tokens
     return Compute(
@@ -39,6 +40,6 @@ def training_compute(num_parameters: int, tokens: int, shape: Shape | None = Non
     )
 
 
-def attention_flops(shape: Shape) -> float:
+def attention_flops(config: Config) -> float:
     """Per token, forward: 2 · 2 · (T + 1)/2 · width of all heads, in every layer."""
-    return 2.0 * (shape.context_length + 1) * shape.query_width * shape.num_layers
+    return 2.0 * (config.context_length + 1) * config.width_of_queries * config.num_layers

@@ -1,4 +1,4 @@
-"""How fast machines multiply matrices: accelerators as their makers publish it, this one as measured."""
+"""How fast machines multiply matrices: accelerators as published by their makers, this one as measured."""
 
 import math
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ SHOWN = (THIS, "v100", "a100", "h100")  # where none is asked for
 
 
 def find_machine(name: str) -> Machine:
-    """'this' is measured, 'a100' looked up, '6.5T' a speed in FLOP/s."""
+    """The machine of that name: 'this' is measured, 'a100' looked up, '6.5T' is a speed in FLOP/s."""
     key = name.strip().lower()
     if key == THIS:
         return measure_this_machine()
     if key in ACCELERATORS:
         return ACCELERATORS[key]
     if key[:1].isdigit():
-        return Machine("given speed", float(parse_count(name, "the speed of --machine")), "", None)
+        return Machine("given speed", float(parse_count(name, "the speed of a machine")), "", None)
     known = (THIS, *ACCELERATORS)
     hint = did_you_mean(key, known)
     raise UserError(
@@ -37,8 +37,8 @@ def find_machine(name: str) -> Machine:
 
 
 @dataclass(frozen=True)
-class Time:
-    """How long a training takes on so many machines of one kind, at the share of their speed that it reaches."""
+class TrainingTime:
+    """How long a training takes on `devices` machines of one kind at this utilisation."""
 
     machine: str
     flops_per_second: float
@@ -46,7 +46,7 @@ class Time:
     devices: int
     utilisation: float
     seconds: float
-    devices_for_memory: int | None  # at least so many hold weights, gradients and optimizer state
+    devices_for_memory: int | None  # the fewest that can hold weights, gradients and optimizer state
     cost: float | None = None
 
 
@@ -57,10 +57,10 @@ def training_time(
     utilisation: float = 1.0,
     devices: int = 1,
     price: float | None = None,
-) -> Time:
-    """`price` is of one machine for one hour."""
+) -> TrainingTime:
+    """The time that `flops` take, and the cost at a `price` per machine and hour."""
     seconds = flops / (machine.flops_per_second * utilisation * devices)
-    return Time(
+    return TrainingTime(
         machine.title,
         machine.flops_per_second,
         machine.number_format,

@@ -1,12 +1,13 @@
-"""Bytes: what training holds for every parameter, what a batch leaves for the backward pass, what generation keeps.
+"""Memory in bytes: of weights, gradients and optimizer, of activations kept for the backward pass, of the cache.
 
-Activations as Korthikanti et al. (2022) count them, 16 numbers per token, layer and unit of width in a GPT, where
+Activations are counted as by Korthikanti et al. (2022), 16 numbers per token, layer and unit of width in a GPT whose
 attention scores are not kept (torch's scaled_dot_product_attention keeps them where they carry a bias).
 """
 
 from dataclasses import dataclass
 
-from chainrule.analysis.plan.shapes import Shape
+from chainrule.layers._choices import BY_DISTANCE
+from chainrule.models._transformer_config import Config
 
 NUMBER_BYTES = 4  # float32; in mixed precision weights and gradients take half, and a float32 copy takes it again
 ADAM_MOMENTS = 2
@@ -25,24 +26,26 @@ class Memory:
     cache_per_context: int | None = None
 
 
-def training_memory(num_parameters: int, shape: Shape | None = None, batch_size: int = 1) -> Memory:
+def training_memory(
+    num_parameters: int, config: Config | None = None, vocabulary_size: int = 0, batch_size: int = 1
+) -> Memory:
+    """What training holds; activations and cache are counted where the settings of a Transformer are given."""
     weights = num_parameters * NUMBER_BYTES
     held = (weights, weights, ADAM_MOMENTS * weights, (2 + ADAM_MOMENTS) * weights)
-    if shape is None:
+    if config is None:
         return Memory(*held)
-    sequence = shape.context_length * _numbers_per_token(shape) * NUMBER_BYTES
-    cache = 2 * shape.num_layers * shape.key_value_width * NUMBER_BYTES
-    return Memory(*held, batch_size, sequence, sequence * batch_size, cache, cache * shape.context_length)
+    sequence = config.context_length * _numbers_per_token(config, vocabulary_size) * NUMBER_BYTES
+    cache = 2 * config.num_layers * config.width_of_keys * NUMBER_BYTES
+    return Memory(*held, batch_size, sequence, sequence * batch_size, cache, cache * config.context_length)
 
 
-def _numbers_per_token(shape: Shape) -> int:
-    """Kept until the backward pass has used them; dropout, which keeps its masks, comes on top."""
-    norm = 2  # what goes in (of RMSNorm, normalised) and what comes out
-    heads = shape.query_width + shape.key_value_width
-    turned = heads * (
-        shape.qk_norm + (shape.positions == "rotary")
-    )  # queries and keys before, whose memory the values share, as well as after
-    scores = shape.num_heads * shape.context_length * (shape.positions in ("alibi", "relative"))
-    hidden = {"relu": 1, "swiglu": 4}.get(shape.activation, 2) * shape.hidden_width
-    layer = 2 * norm * shape.width + 2 * heads + turned + scores + hidden
-    return shape.num_layers * layer + norm * shape.width + 2 * shape.vocabulary_size  # logits and their softmax
+def _numbers_per_token(config: Config, vocabulary_size: int) -> int:
+    """How many numbers per token the backward pass needs; the masks of dropout are not counted."""
+    norm = 2  # the input (of RMSNorm, normalised) and the output
+    heads = config.width_of_queries + config.width_of_keys
+    # Queries and keys are kept before as well as after their norm and their rotation; values share their memory.
+    changed = heads * (config.qk_norm + (config.positions == "rotary"))
+    scores = config.num_heads * config.context_length * (config.positions in BY_DISTANCE)
+    hidden = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.width_of_feedforward
+    layer = 2 * norm * config.width + 2 * heads + changed + scores + hidden
+    return config.num_layers * layer + norm * config.width + 2 * vocabulary_size  # logits and their softmax

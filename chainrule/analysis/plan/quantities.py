@@ -1,4 +1,4 @@
-"""Large numbers as people write and read them: '300B' in; '174.6B', '2.79 TB', '81.1 years' out."""
+"""Large numbers as people write them: reads '300B'; writes '174.6B', '2.79 TB', '81.1 years'."""
 
 import math
 import re
@@ -24,7 +24,7 @@ def parse_count(text: str, what: str) -> int:
 
 
 def _scaled(value: float, units: tuple[str, ...], digits: int) -> tuple[str, str]:
-    """The number by the largest unit of 1,000s that leaves at least 1, and that unit."""
+    """The number in the largest unit, each 1,000 of the one before, in which it is at least 1; and that unit."""
     unit = 0
     while unit < len(units) - 1 and float(f"{value:.{digits}g}") >= 1000:
         value, unit = value / 1000, unit + 1
@@ -63,5 +63,5 @@ def duration_text(seconds: float) -> str:
 
 
 def significant(value: float, digits: int) -> float:
-    """3637.06 to three digits: 3640; for comparing with tables that were printed so."""
+    """A number rounded to so many digits: 3637.06 to three is 3640."""
     return round(value, digits - 1 - math.floor(math.log10(value))) if value else 0.0

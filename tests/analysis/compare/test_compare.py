@@ -14,8 +14,8 @@ import chainrule
 from chainrule.analysis.compare import compare as comparing
 from chainrule.analysis.compare.compare import Comparison, compare
 from chainrule.analysis.compare.entrants import LADDER, read_entrants
-from chainrule.analysis.compare.expectations import look_back
-from chainrule.analysis.compare.measure import MOST_BYTES, CommonText, Measured
+from chainrule.analysis.compare.expectations import check_expectations
+from chainrule.analysis.compare.measure import MOST_BYTES, CommonText, ModelScores
 from chainrule.analysis.compare.plots import spread
 from chainrule.analysis.compare.report import Report
 from chainrule.analysis.compare.table import make_table, to_csv, to_markdown
@@ -88,7 +88,7 @@ def test_the_report_is_written_in_every_form(report: tuple[Report, Path]):
         assert all(f">{row.model}<" in (folder / f"{name}.svg").read_text() for row in made.table.rows)
     page = (folder / "index.html").read_text()
     assert f"{made.table.rows[-1].bits:.4f}" in page
-    assert not re.findall(r"(?:src|href|srcset)='(?!data:)", page), "nothing comes from elsewhere"
+    assert not re.findall(r"(?:src|href|srcset)=[\"'](?!data:)", page), "nothing comes from elsewhere"
 
 
 def test_begun_again_it_trains_nothing(report: tuple[Report, Path], text: Path, monkeypatch: pytest.MonkeyPatch):
@@ -170,7 +170,7 @@ def test_intervals_are_of_differences_on_the_same_documents():
     common = CommonText([cut(np.frombuffer(b"one two\nthree\nfour five six\n" * 20, np.uint8), "line", "text")])
     generator = np.random.default_rng(0)
     nats = common.sizes * generator.uniform(0.5, 3.0, len(common.sizes))
-    base = Measured("a", "ngram", "", "t", True, True, nats, np.ones(len(nats), int), 1, 1, 1.0, 1.0, 1.0, "")
+    base = ModelScores("a", "ngram", "", "t", True, True, nats, np.ones(len(nats), int), 1, 1, 1.0, 1.0, 1.0, "")
     better = replace(base, label="b", nats=nats - 0.01 * common.sizes)
     table = make_table([base, better], common)
     assert [row.model for row in table.rows] == ["b", "a"]
@@ -183,13 +183,13 @@ def test_intervals_are_of_differences_on_the_same_documents():
 
 def test_few_documents_tell_nothing():
     common = CommonText([cut(np.frombuffer(b"one two\nthree\nfour five six\n", np.uint8), "line", "text")])
-    base = Measured("a", "ngram", "", "t", True, True, common.sizes * 1.0, np.ones(3, int), 1, 1, 1.0, 1.0, 1.0, "")
+    base = ModelScores("a", "ngram", "", "t", True, True, common.sizes * 1.0, np.ones(3, int), 1, 1, 1.0, 1.0, 1.0, "")
     measured = [replace(base, label="lstm", nats=common.sizes * 0.5), replace(base, label="elman")]
     table = make_table(measured, common)
     assert [(row.interval, row.behind_interval, row.p_value, row.is_behind) for row in table.rows] == [
         (None, None, None, False)
     ] * 2
-    report = Report([], 1.0, table, look_back(measured, common, table), measured)
+    report = Report([], 1.0, table, check_expectations(measured, common, table), measured)
     assert "3 documents are too few to tell whether that is chance" in report.verdict
     assert [each.verdict for each in report.expectations] == ["cannot be told"]
     assert "too few to tell" in table.notes[0]
@@ -197,7 +197,7 @@ def test_few_documents_tell_nothing():
 
 def test_what_cannot_be_compared_is_left_out_and_named():
     common = CommonText([cut(np.frombuffer(b"one\ntwo\n", np.uint8), "line", "text")])
-    fine = Measured("a", "ngram", "", "t", True, True, np.ones(2), np.ones(2, int), 1, 1, 1.0, 1.0, 1.0, "")
+    fine = ModelScores("a", "ngram", "", "t", True, True, np.ones(2), np.ones(2, int), 1, 1, 1.0, 1.0, 1.0, "")
     others = [
         replace(fine, label="scores", is_normalised=False),
         replace(fine, label="never", nats=np.array([1.0, np.inf])),
@@ -221,11 +221,11 @@ def test_what_cannot_be_compared_is_left_out_and_named():
 def test_expectations_say_what_was_found():
     common = CommonText([cut(np.frombuffer(b"one two\nthree\n" * 20, np.uint8), "line", "text")])
     sizes = common.sizes.astype(float)
-    make = lambda label, bits: Measured(  # noqa: E731
+    make = lambda label, bits: ModelScores(  # noqa: E731
         label, "", "", "t", True, True, sizes * bits, np.ones(len(sizes), int), 1, 1, 1.0, 1.0, 1.0, ""
     )
     measured = [make("bow", 2.0), make("attention", 1.0), make("elman", 1.0), make("lstm", 1.5)]
-    found = {each.better: each for each in look_back(measured, common, make_table(measured, common))}
+    found = {each.better: each for each in check_expectations(measured, common, make_table(measured, common))}
     assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
     assert found["lstm"].verdict == "here it is the other way round"
 

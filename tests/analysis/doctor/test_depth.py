@@ -16,10 +16,10 @@ from chainrule.analysis.doctor.depth import (
     _describe_reach,
     draw,
     draw_gradients,
-    find_layers,
     look_at_gradients,
     measure,
 )  # fmt: skip
+from chainrule.analysis.doctor.layers import find_layers
 from chainrule.analysis.doctor.subject import load_subject
 from chainrule.plotting import write_plots
 

@@ -7,7 +7,7 @@ import torch
 
 from chainrule import registry
 from chainrule.analysis.doctor.subject import load_subject
-from chainrule.analysis.doctor.units import Layer, _describe, idle_units, look_at_units, read_layers
+from chainrule.analysis.doctor.units import UnitLayer, _describe, idle_units, look_at_units, read_layers
 
 VOCABULARY = 11
 
@@ -87,13 +87,13 @@ def test_elman_units_are_judged_by_their_own_nonlinearity(nonlinearity, bias):
     ],
 )
 def test_a_tenth_is_noted_and_half_is_a_problem(idle, expected):
-    (found,) = _describe([Layer("a", "relu", 100, idle), Layer("b", "tanh", 100, 0)], 1000)
+    (found,) = _describe([UnitLayer("a", "relu", 100, idle), UnitLayer("b", "tanh", 100, 0)], 1000)
     assert (found.name, found.severity) == expected
     assert found.name == "units" or f"{idle}% of 100 in a are never above zero in 1,000 tokens" in found.found
 
 
 def test_dead_and_saturated_units_are_told_apart():
-    found = _describe([Layer("a", "relu", 100, 60), Layer("b", "tanh", 100, 20)], 1000)
+    found = _describe([UnitLayer("a", "relu", 100, 60), UnitLayer("b", "tanh", 100, 20)], 1000)
     assert [each.name for each in found] == ["dead units", "saturated units"]
 
 

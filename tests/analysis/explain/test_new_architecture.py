@@ -45,7 +45,7 @@ DEFAULT_TOKENIZER = "bytes"
 class Model(NeuralModel):
     def __init__(self, config, vocabulary_size, eos):
         super().__init__(config, vocabulary_size, eos)
-        self.memory = config.reach
+        self.receptive_field = config.reach
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size + 1, config.width))
         self.convolution = nn.Conv1d(config.width, config.width, config.reach)
         self.unembedding = Linear(config.width, vocabulary_size)
@@ -76,10 +76,10 @@ TEXT, PROMPT, REACH = "the cow eats hay\n" * 40, "the cow eats", 3
 
 @pytest.fixture(scope="module")
 def architectures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two more files in chainrule/models: `convolution`, and `filters`, which adds terms and names its table oddly."""
+    """Two more files in chainrule/models: `convolution`, and `filters`, which adds terms and declares no token table."""
     folder = tmp_path_factory.mktemp("architectures")
     (folder / "convolution.py").write_text(CONVOLUTION, encoding="utf-8")
-    (folder / "filters.py").write_text(CONVOLUTION.replace("self.embedding", "self.vectors") + OWN_TERMS, "utf-8")
+    (folder / "filters.py").write_text(CONVOLUTION.replace("declare(Role.TOKEN_TABLE, ", "(") + OWN_TERMS, "utf-8")
     path = sys.modules["chainrule.models"].__path__
     path.append(str(folder))
     yield folder
@@ -154,9 +154,7 @@ def test_terms_of_its_own_are_shown_and_gradients_are_left_out_with_a_note(archi
     found = explain(model, run.tokenizer, PROMPT)
     assert isinstance(found.inside, Series)
     assert found.importance.gradient is None
-    assert found.notes == [
-        "there is no importance by gradient, as this model has no table of token vectors that is known"
-    ]
+    assert found.notes == ["there is no importance by gradient, as this model declares no table of token vectors"]
     figures = found.inside.figures["first <filter>"]
     assert len(figures) == len(found.tokens)
     console = Console(width=160, record=True, file=io.StringIO())

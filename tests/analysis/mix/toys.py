@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from chainrule.analysis.mix.text import Text, read_text
+from chainrule.analysis.mix.text import ScoredText, read_text
 from chainrule.data.documents import cut
 from chainrule.models.mix import Config, Model
 from chainrule.text.base import Tokenizer
@@ -21,7 +21,7 @@ def bigrams(*seeds: int) -> Model:
     return Model(Config(), [bigram(seed) for seed in seeds], [f"runs/{seed}" for seed in seeds])
 
 
-def text_of(model: Model, lines: tuple[str, ...] = LINES, tokenizer: Tokenizer = TOKENIZER) -> Text:
+def text_of(model: Model, lines: tuple[str, ...] = LINES, tokenizer: Tokenizer = TOKENIZER) -> ScoredText:
     documents = cut(np.frombuffer("\n".join(lines).encode(), np.uint8), "line", "t")
     halves = [documents.select(np.arange(len(documents)) < 2), documents.select(np.arange(len(documents)) >= 2)]
     return read_text(model, tokenizer, halves)

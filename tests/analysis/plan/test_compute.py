@@ -1,7 +1,5 @@
 """FLOPs by formula are those that torch counts while a model runs."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -9,7 +7,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from chainrule.analysis.plan.compute import PETAFLOP_DAY, attention_flops, training_compute
 from chainrule.analysis.plan.parameters import count_parameters
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.models.transformer import Config, Model
 
 
@@ -17,16 +14,15 @@ from chainrule.models.transformer import Config, Model
 def test_forward_flops_are_those_that_torch_counts(key_value_heads: int):
     time = 32
     config = Config(width=64, num_layers=3, num_heads=4, num_key_value_heads=key_value_heads, context_length=time)
-    shape = shape_of(asdict(config), 100)
     model = Model(config, 100, 0)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model.step(torch.zeros(1, time, dtype=torch.long), model.start(1))
     found = {str(name): flops for name, flops in counter.get_flop_counts()["Global"].items()}
-    parameters = count_parameters(shape)
+    parameters = count_parameters(config, 100)
     weights = parameters.multiplied - parameters.parts["norms"]  # norms scale but do not multiply matrices
     assert found["aten.mm"] == 2 * weights * time
     masked = 2 * time / (time + 1)  # torch computes what the causal mask then hides
-    assert found["aten.bmm"] == pytest.approx(attention_flops(shape) * time * masked)
+    assert found["aten.bmm"] == pytest.approx(attention_flops(config) * time * masked)
 
 
 def test_training_costs_three_times_the_forward_pass():

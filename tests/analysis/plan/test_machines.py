@@ -11,7 +11,7 @@ def test_machines_are_found_by_name_or_given_as_a_speed():
     assert find_machine("6.5T").flops_per_second == 6.5e12
     with pytest.raises(UserError, match="unknown machine 'h10'; did you mean 'h100'"):
         find_machine("h10")
-    with pytest.raises(UserError, match="the speed of --machine must be"):
+    with pytest.raises(UserError, match="the speed of a machine must be"):
         find_machine("6.5X")
 
 

@@ -1,13 +1,11 @@
 """Bytes by formula are those that torch keeps."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 import torch
 
 from chainrule.analysis.plan.memory import training_memory
-from chainrule.analysis.plan.shapes import shape_of
 from chainrule.models.contract import Batch
 from chainrule.models.transformer import Config, Model
 
@@ -46,7 +44,7 @@ def test_activations_are_what_autograd_keeps(changes: dict[str, Any]):
     config = Config(**{"width": 64, "num_layers": 4, "num_heads": 4, "context_length": 128, **changes})
     ids = torch.arange(4 * 128).view(4, 128) % 200
     found = kept_for_backward(Model(config, 200, 0).train(), Batch(ids, ids))
-    planned = training_memory(1, shape_of(asdict(config), 200), 4)
+    planned = training_memory(1, config, 200, 4)
     assert planned.activations == 4 * planned.activations_per_sequence
     assert found == pytest.approx(planned.activations, rel=0.06)
 
@@ -69,6 +67,6 @@ def test_the_cache_is_what_the_state_holds():
     with torch.no_grad():
         _, state = model.step(torch.zeros(1, 32, dtype=torch.long), model.start(1))
     held = sum(each.numel() * each.element_size() for each in state["cache"]._tensors)
-    memory = training_memory(1, shape_of(asdict(config), 100))
+    memory = training_memory(1, config, 100)
     assert memory.cache_per_context == held
     assert memory.cache_per_token == held // 32

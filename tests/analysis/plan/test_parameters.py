@@ -1,13 +1,12 @@
 """Counts by formula are the counts of models that torch builds, without memory, on its meta device."""
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 import torch
 
 from chainrule.analysis.plan.parameters import Parameters, count_parameters
-from chainrule.analysis.plan.shapes import shape_of
+from chainrule.analysis.plan.planned_model import read_config
 from chainrule.errors import UserError
 from chainrule.models import transformer
 from chainrule.models._presets import PUBLISHED
@@ -49,15 +48,14 @@ def built(config: transformer.Config, vocabulary_size: int) -> torch.nn.Module:
 
 
 def counted(config: transformer.Config, vocabulary_size: int) -> Parameters:
-    return count_parameters(shape_of(asdict(config), vocabulary_size))
+    return count_parameters(config, vocabulary_size)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_preset_has_as_many_parameters_as_the_model_that_is_built(name: str):
     preset = PUBLISHED[name]
-    config = transformer.Config(**preset.settings)
+    config = preset.config
     model = built(config, preset.vocabulary_size)
-    assert count_parameters(shape_of(preset.settings, preset.vocabulary_size)).total == model.num_parameters
     assert counted(config, preset.vocabulary_size).total == model.num_parameters
 
 
@@ -96,4 +94,4 @@ def test_tables_that_are_only_looked_up_do_not_multiply():
 
 def test_settings_of_something_else_are_refused():
     with pytest.raises(UserError, match="do not describe a Transformer"):
-        shape_of({"order": 5}, 100)
+        read_config({"order": 5})

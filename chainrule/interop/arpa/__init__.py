@@ -1,0 +1,48 @@
+"""ARPA files, the text format of n-gram models that KenLM, SRILM and CMU Sphinx share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chainrule.errors import UserError
+from chainrule.interop.base import Exporter, Format, ImportedModel, Importer
+
+if TYPE_CHECKING:
+    from chainrule.runs.folder import Run
+
+
+def recognise(path: Path) -> bool:
+    """Any file but bare weights: ARPA files have many names, and their reader says what is wrong with another file."""
+    return not path.is_dir() and path.suffix != ".safetensors"
+
+
+def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+    from chainrule.interop.arpa.read import read_arpa
+
+    model, tokenizer = read_arpa(path)
+    return ImportedModel("ngram", model, tokenizer, [], FORMAT.name)
+
+
+def check(run: "Run") -> None:
+    if run.architecture != "ngram":
+        raise UserError(
+            f"'{run.path}' is a model of kind {run.architecture}; ARPA files hold n-gram models only, "
+            "models that learn by gradient are exported as huggingface, gguf or onnx"
+        )
+
+
+def write(run: "Run", path: Path, dtype: str) -> list[str]:
+    from chainrule.interop.arpa.write import write_arpa
+    from chainrule.models import ngram
+
+    if path.suffix in (".zst", ".bz2", ".xz", ".zip"):
+        raise UserError(f"only .gz is compressed, got '{path}'; choose a name that ends in .arpa or .arpa.gz")
+    assert isinstance(run.model, ngram.Model)
+    return write_arpa(run.model, run.tokenizer, path)
+
+
+FORMAT = Format(
+    name="arpa",
+    description="an ARPA file",
+    importer=Importer(recognise, read, is_last_resort=True),
+    exporter=Exporter(write, check=check, suffix=".arpa", can_stream=True, read_by="KenLM, SRILM and Sphinx read it"),
+)
