@@ -55,9 +55,7 @@ class Model(NeuralModel):
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
-        token_width = config.width - config.width_of_positions if config.is_concatenated else config.width
-        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, token_width))
-        self.embedding = nn.Embedding(vocabulary_size, config.width_of_tokens)
+        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width_of_tokens))
         if config.ngram_order:
             self.ngrams = HashedNgrams(
                 config.ngram_order, config.ngram_rows, config.width_of_tokens, config.ngram_dropout

@@ -47,12 +47,12 @@ class Interrupt(Callback):
 
 
 def test_an_unfinished_training_is_looked_at_as_its_checkpoint_has_it(tmp_path, monkeypatch):
-    from chainrule.training import neural
+    from chainrule.training import learn
 
     (tmp_path / "text.txt").write_text(chain_text(300, 0))
-    real = neural.learn
+    real = learn.learn
     monkeypatch.setattr(
-        neural, "learn", lambda folder, job, tokenizer, callbacks: real(folder, job, tokenizer, (Interrupt(),))
+        learn, "learn", lambda folder, job, tokenizer, callbacks: real(folder, job, tokenizer, (Interrupt(),))
     )
     with pytest.raises(Stopped):
         chainrule.train(tmp_path / "text.txt", path=tmp_path / "run", steps=100, **QUICK)

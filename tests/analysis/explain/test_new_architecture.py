@@ -76,7 +76,7 @@ TEXT, PROMPT, REACH = "the cow eats hay\n" * 40, "the cow eats", 3
 
 @pytest.fixture(scope="module")
 def architectures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two more files in chainrule/models: `convolution`, and `filters`, which adds terms and declares no token table."""
+    """Two more files in chainrule/models: `convolution`, and `filters`, with terms of its own and no declared table."""
     folder = tmp_path_factory.mktemp("architectures")
     (folder / "convolution.py").write_text(CONVOLUTION, encoding="utf-8")
     (folder / "filters.py").write_text(CONVOLUTION.replace("declare(Role.TOKEN_TABLE, ", "(") + OWN_TERMS, "utf-8")
