@@ -45,12 +45,20 @@ def find_layers(model: NeuralModel) -> dict[str, nn.Module]:
     kinds = (nn.Embedding, Block, Cell)
     found: dict[str, nn.Module] = {name: each for name, each in model.named_modules() if isinstance(each, kinds)}
     if len(found) < 2:
-        output = model.output_layer()
-        for name, each in model.named_children():
-            is_output = name == OUTPUT or (output is not None and getattr(each, "weight", None) is output[0])
-            if isinstance(each, (nn.Linear, *CONVOLUTIONS)) and not is_output:
-                found[name] = each
+        matrices = {n: each for n, each in model.named_children() if isinstance(each, (nn.Linear, *CONVOLUTIONS))}
+        output = output_matrix(model)
+        found |= {name: each for name, each in matrices.items() if name != output}
     return found
+
+
+def output_matrix(model: NeuralModel) -> str | None:
+    """The name of the layer that gives the logits; None where none is found."""
+    wide = [
+        name
+        for name, each in model.named_children()
+        if isinstance(each, nn.Linear) and each.out_features == model.vocabulary_size
+    ]
+    return OUTPUT if OUTPUT in wide else wide[-1] if wide else None
 
 
 def hidden_layer(model: NeuralModel) -> tuple[nn.Linear, str] | None:
