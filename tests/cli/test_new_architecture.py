@@ -71,13 +71,13 @@ def convolution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 def runs(chainrule, cows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, convolution: None) -> None:
     """A convolution and an n-gram of the same tokens."""
     monkeypatch.chdir(tmp_path)
-    settings = ("--model", "convolution", "--steps", 20, "--validation-fraction", 0.3)
+    settings = ("--model", "convolution", "--steps", 5, "--validation-fraction", 0.3)
     code, _, err = chainrule("train", cows, *settings, "--as", "runs/convolution")
     assert code == 0, err
     assert chainrule("train", cows, "--tokenizer", "bytes", "--validation-fraction", 0.3, "--as", "runs/ngram")[0] == 0
 
 
-def test_the_doctor_examines_it(chainrule, runs: None):
+def test_the_doctor_examines_it_and_it_is_planned_by_the_number_of_its_parameters(chainrule, runs: None):
     code, out, err = chainrule("doctor", "runs/convolution", "--json")
     assert code == 0, err
     findings = {each["name"]: each for each in json.loads(out)["findings"]}
@@ -86,9 +86,6 @@ def test_the_doctor_examines_it(chainrule, runs: None):
     assert "at filters" in depth["found"] and "at words" in depth["found"]
     assert any(name in findings for name in ("units", "dead units")), "those of its nn.ReLU"
     assert Path("runs/convolution/report/depth.svg").is_file()
-
-
-def test_it_is_planned_by_the_number_of_its_parameters(chainrule, runs: None):
     code, out, err = chainrule("plan", "runs/convolution", "--json", "--machine", "a100")
     assert code == 0, err
     plan = json.loads(out)
@@ -99,29 +96,24 @@ def test_it_is_planned_by_the_number_of_its_parameters(chainrule, runs: None):
 
 
 def test_it_is_compared_and_mixed(chainrule, runs: None, cows: Path):
-    arguments = ("--models", "convolution:steps=20 runs/convolution ngram:order=2", "--tokenizer", "bytes", "--json")
+    arguments = ("--models", "convolution:steps=5 runs/convolution ngram:order=2", "--tokenizer", "bytes", "--json")
     code, out, err = chainrule("compare", cows, *arguments)
     assert code == 0, err
     rows = {row["model"]: row for row in json.loads(out)["models"]}
-    assert rows.keys() == {"convolution-steps=20", "convolution", "ngram-2"}
+    assert rows.keys() == {"convolution-steps=5", "convolution", "ngram-2"}
     for by in ("all", "entropy"):
         code, out, err = chainrule("mix", "runs/convolution", "runs/ngram", "--by", by, "--as", f"runs/{by}", "--json")
         assert code == 0, err
         figures = json.loads(out)["validation"]
-        assert figures["loss"] <= min(part["loss"] for part in figures["parts"]) + 1e-6
-    code, _, err = chainrule("mix", "runs/convolution", "runs/ngram", "--dynamic", 0.1, "--as", "runs/dynamic")
-    assert code == 0 or (code == 2 and err.count("\n") == 1), err
+        assert figures["loss"] <= min(part["loss"] for part in figures["parts"]) + 1e-3
 
 
-@pytest.mark.parametrize("format", ["huggingface", "gguf", "arpa"])
-def test_formats_that_cannot_hold_it_say_so(chainrule, runs: None, format: str):
-    code, _, err = chainrule("export", "runs/convolution", "--to", format)
-    assert code == 2 and err.count("\n") == 1
-    assert "onnx" in err, "which takes it"
-    assert not list(Path().glob(".*unfinished")), "nothing is left behind"
-
-
-def test_it_leaves_as_onnx(chainrule, runs: None):
+def test_it_is_exported_or_refused(chainrule, runs: None):
+    for format in ("huggingface", "gguf", "arpa"):
+        code, _, err = chainrule("export", "runs/convolution", "--to", format)
+        assert code == 2 and err.count("\n") == 1
+        assert "onnx" in err, "which takes it"
+        assert not list(Path().glob(".*unfinished")), "nothing is left behind"
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     code, out, err = chainrule("export", "runs/convolution", "--to", "onnx")

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     """Any file but bare weights: ARPA files have many names, and their reader says what is wrong with another file."""
     return not path.is_dir() and path.suffix != ".safetensors"
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.arpa.read import read_arpa
 
     model, tokenizer = read_arpa(path)
     return ImportedModel("ngram", model, tokenizer, [], FORMAT.name)
 
 
-def check(run: "Run") -> None:
+def _check(run: "Run") -> None:
     if run.architecture != "ngram":
         raise UserError(
             f"'{run.path}' is a model of kind {run.architecture}; ARPA files hold n-gram models only, "
@@ -30,7 +30,7 @@ def check(run: "Run") -> None:
         )
 
 
-def write(run: "Run", path: Path, dtype: str) -> list[str]:
+def _write(run: "Run", path: Path, dtype: str) -> list[str]:
     from chainrule.interop.arpa.write import write_arpa
     from chainrule.models import ngram
 
@@ -43,6 +43,6 @@ def write(run: "Run", path: Path, dtype: str) -> list[str]:
 FORMAT = Format(
     name="arpa",
     description="an ARPA file",
-    importer=Importer(recognise, read, is_last_resort=True),
-    exporter=Exporter(write, check=check, suffix=".arpa", can_stream=True, read_by="KenLM, SRILM and Sphinx read it"),
+    importer=Importer(_recognise, _read, is_last_resort=True),
+    exporter=Exporter(_write, check=_check, suffix=".arpa", can_stream=True, read_by="KenLM, SRILM and Sphinx read it"),
 )

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     return path.is_file() and path.suffix == ".gguf"
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.gguf.read import read_gguf
 
     found = read_gguf(path)
@@ -27,20 +27,20 @@ def _find_smollm2() -> Path:
     return find_smollm2()
 
 
-def check(run: "Run") -> None:
+def _check(run: "Run") -> None:
     from chainrule.interop._profile import require_gradient
 
     require_gradient(run, FORMAT.name)
 
 
-def write(run: "Run", path: Path, dtype: str) -> list[str]:
+def _write(run: "Run", path: Path, dtype: str) -> list[str]:
     from chainrule.interop._profile import require_transformer
     from chainrule.interop.gguf.write import write_gguf
 
     return write_gguf(require_transformer(run.model), run.tokenizer, path, dtype, run.name)
 
 
-def verify(run: "Run", path: Path, dtype: str) -> "list[Question]":
+def _verify(run: "Run", path: Path, dtype: str) -> "list[Question]":
     from chainrule.interop.gguf.verify import questions
 
     return questions(run, path, dtype)
@@ -49,11 +49,11 @@ def verify(run: "Run", path: Path, dtype: str) -> "list[Question]":
 FORMAT = Format(
     name="gguf",
     description="a .gguf file",
-    importer=Importer(recognise, read, installed={"smollm2": _find_smollm2}),
+    importer=Importer(_recognise, _read, installed={"smollm2": _find_smollm2}),
     exporter=Exporter(
-        write,
-        verify,
-        check,
+        _write,
+        _verify,
+        _check,
         suffix=".gguf",
         dtypes=("f32", "f16", "q8_0"),
         read_by="llama.cpp and all that rests on it read it",

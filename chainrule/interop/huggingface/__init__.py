@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     return path.is_dir() or path.suffix == ".safetensors"
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.huggingface.read import read_huggingface
 
     if not path.is_dir():
@@ -24,13 +24,13 @@ def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     return ImportedModel("transformer", found.model, found.tokenizer, found.notes, FORMAT.name)
 
 
-def check(run: "Run") -> None:
+def _check(run: "Run") -> None:
     from chainrule.interop._profile import require_gradient
 
     require_gradient(run, FORMAT.name)
 
 
-def write(run: "Run", folder: Path, dtype: str) -> list[str]:
+def _write(run: "Run", folder: Path, dtype: str) -> list[str]:
     from chainrule.interop._profile import require_transformer
     from chainrule.interop.huggingface.write import write_huggingface
 
@@ -38,7 +38,7 @@ def write(run: "Run", folder: Path, dtype: str) -> list[str]:
     return []
 
 
-def verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
+def _verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
     """Our own reader must find the very same numbers; transformers is compared too."""
     from chainrule.interop._parity import Question
     from chainrule.interop._profile import require_transformer
@@ -52,7 +52,7 @@ def verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
     ]
 
 
-def usage(name: str) -> list[str]:
+def _usage(name: str) -> list[str]:
     return [
         "from transformers import AutoModelForCausalLM, AutoTokenizer",
         "",
@@ -65,15 +65,15 @@ def usage(name: str) -> list[str]:
 FORMAT = Format(
     name="huggingface",
     description="a folder of Hugging Face",
-    importer=Importer(recognise, read, is_last_resort=True),
+    importer=Importer(_recognise, _read, is_last_resort=True),
     exporter=Exporter(
-        write,
-        verify,
-        check,
+        _write,
+        _verify,
+        _check,
         is_file=False,
         suffix="-huggingface",
         read_by="transformers reads it: AutoModelForCausalLM.from_pretrained, AutoTokenizer.from_pretrained",
         library="transformers",
-        usage=usage,
+        usage=_usage,
     ),
 )

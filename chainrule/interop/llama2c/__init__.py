@@ -5,15 +5,15 @@ from pathlib import Path
 from chainrule.interop.base import Format, ImportedModel, Importer
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     return path.is_file() and path.suffix == ".bin"
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.llama2c.read import read_llama2c
 
     found = read_llama2c(path, tokenizer_path)
     return ImportedModel("transformer", found.model, found.tokenizer, found.notes, FORMAT.name)
 
 
-FORMAT = Format(name="llama2c", description="llama2.c's .bin", importer=Importer(recognise, read))
+FORMAT = Format(name="llama2c", description="llama2.c's .bin", importer=Importer(_recognise, _read))

@@ -6,7 +6,7 @@ from pathlib import Path
 from chainrule.interop.base import Format, ImportedModel, Importer
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     try:
         settings = json.loads((path / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -14,7 +14,7 @@ def recognise(path: Path) -> bool:
     return isinstance(settings, dict) and settings.get("model_type") == "marian"
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.marian.read import read_marian
 
     found = read_marian(path)
@@ -23,4 +23,4 @@ def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     )
 
 
-FORMAT = Format(name="marian", description="a folder of a Marian translator", importer=Importer(recognise, read))
+FORMAT = Format(name="marian", description="a folder of a Marian translator", importer=Importer(_recognise, _read))

@@ -5,15 +5,15 @@ from pathlib import Path
 from chainrule.interop.base import Format, ImportedModel, Importer
 
 
-def recognise(path: Path) -> bool:
+def _recognise(path: Path) -> bool:
     return path.is_file() and path.suffix in (".pt", ".pth")
 
 
-def read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
+def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     from chainrule.interop.nanogpt.read import find_tokenizer, read_nanogpt
 
     found = read_nanogpt(path, find_tokenizer(tokenizer_path))
     return ImportedModel("transformer", found.model, found.tokenizer, found.notes, FORMAT.name)
 
 
-FORMAT = Format(name="nanogpt", description="nanoGPT's .pt", importer=Importer(recognise, read))
+FORMAT = Format(name="nanogpt", description="nanoGPT's .pt", importer=Importer(_recognise, _read))

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 
-def check(run: "Run") -> None:
+def _check(run: "Run") -> None:
     from chainrule.interop._profile import require_gradient
 
     require_gradient(run, FORMAT.name)
 
 
-def write(run: "Run", folder: Path, dtype: str) -> list[str]:
+def _write(run: "Run", folder: Path, dtype: str) -> list[str]:
     from chainrule.interop.onnx.write import write_onnx
 
     write_onnx(run.model, run.tokenizer, folder)
     return []
 
 
-def verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
+def _verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
     from chainrule.interop._parity import Question
     from chainrule.interop._profile import require_neural
     from chainrule.interop.onnx.verify import OnnxRuntime
@@ -33,7 +33,7 @@ def verify(run: "Run", folder: Path, dtype: str) -> "list[Question]":
     return [Question("onnxruntime", "onnxruntime", lambda: OnnxRuntime(folder / FILE), model)]
 
 
-def usage(name: str) -> list[str]:
+def _usage(name: str) -> list[str]:
     return [
         "import numpy, onnxruntime, tokenizers",
         "",
@@ -48,13 +48,13 @@ FORMAT = Format(
     name="onnx",
     description="a folder with an ONNX graph",
     exporter=Exporter(
-        write,
-        verify,
-        check,
+        _write,
+        _verify,
+        _check,
         is_file=False,
         suffix="-onnx",
         read_by="onnxruntime reads it",
         library="onnx",
-        usage=usage,
+        usage=_usage,
     ),
 )
