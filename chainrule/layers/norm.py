@@ -3,11 +3,11 @@
 torch.nn.RMSNorm is the same made of smaller steps, which on a CPU takes four times as long.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from chainrule.layers.gradient_context import GradientContext
 
 
 def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -17,14 +17,14 @@ def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
+    def forward(ctx: GradientContext, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
         normed, scale = _normed(x, epsilon)
         ctx.save_for_backward(normed, scale, gain)
         return normed * gain
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         normed, scale, gain = ctx.saved_tensors
         product = gradient * normed  # dy ⊙ x̂
         to_gain = product.flatten(0, -2).sum(0)

@@ -6,18 +6,21 @@ by one over its chance of being in the sample: on average the sum is exact. The 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from chainrule.layers.gradient_context import GradientContext
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger ones leave its cache
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: GradientContext, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> Tensor:
         total = hidden.new_zeros(())
         to_hidden, to_weight, to_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
         rows = max(1, LOGITS_AT_ONCE // len(weight))
@@ -41,7 +44,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_weight, to_bias = ctx.saved_tensors
         return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
 
@@ -100,7 +103,9 @@ def _scaled_to(weights: Tensor, total: float) -> Tensor:
 
 class _SampledCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, drawn: Candidates) -> Tensor:
+    def forward(
+        ctx: GradientContext, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, drawn: Candidates
+    ) -> Tensor:
         words, wanted_words = weight[drawn.ids], weight[targets]  # (candidates, width), (rows, width)
         wanted = (hidden * wanted_words).sum(1) + bias[targets]
         place, last = drawn.place[targets], len(drawn.ids)
@@ -124,7 +129,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_weight, to_bias = ctx.saved_tensors
         return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
 

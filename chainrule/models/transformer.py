@@ -55,7 +55,7 @@ class Config:
     positions: str = "rotary"
     position_join: str = "add"
     rotary_base: float = 10000.0
-    rotary_fraction: float = 1.0  # the part of a head's width that is turned
+    rotary_fraction: float = 1.0  # the part of a head's width that is rotated
     tied: bool = False  # the output matrix is the embedding
     bias: bool = False
     attention_bias: str = "as-bias"  # queries: of queries, keys and values alone (Qwen2); all: of attention alone
@@ -112,7 +112,7 @@ class Config:
 
     @property
     def width_of_rotation(self) -> int:
-        """Of a head, what is turned; the rest stays as it is."""
+        """The part of a head's width that is rotated; the rest stays as it is."""
         return int(self.width_of_head * self.rotary_fraction)
 
     @property
@@ -292,8 +292,8 @@ class Model(NeuralModel):
         config, device, dtype = self.config, self.device, self.embedding.weight.dtype
         hidden = None if isinstance(first, int) else positions.hidden_future(first, time, dtype)
         if config.positions == "rotary":
-            turn = positions.rotations(first, time, config.width_of_rotation, config.rotary_base, device, dtype)
-            return Positions(turn, hidden)
+            rotation = positions.rotary_angles(first, time, config.width_of_rotation, config.rotary_base, device, dtype)
+            return Positions(rotation, hidden)
         if config.positions in positions.BY_DISTANCE:
             return Positions(bias=self.distance_bias(first, time, device))
         return Positions(bias=hidden)

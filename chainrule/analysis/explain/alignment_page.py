@@ -35,7 +35,7 @@ def page(found: Translated) -> str:
 
 def _attention(found: Translated) -> str:
     if found.attention is None:
-        return "<h2>Attention</h2><p>This model has none: all it knows of the source is one thought vector.</p>"
+        return "<h2>Attention</h2><p>This model has none: all it knows of the source is one context vector.</p>"
     words = "Each row is a word of the translation; how dark a square is says how much it looked at that source word."
     return f"<h2>Where it looked</h2><p>{words}</p>{heat_map(found, found.attention, 1.0)}"
 
