@@ -1,6 +1,6 @@
 """RMSNorm, x / √(mean x² + ε) ⊙ gain (Zhang and Sennrich, 2019), with its gradient written out; or torch's LayerNorm.
 
-torch.nn.RMSNorm is the same made of smaller steps, which on a CPU takes four times as long.
+torch.nn.RMSNorm computes the same in smaller steps, which on a CPU takes four times as long.
 """
 
 import torch
@@ -49,5 +49,5 @@ KINDS = ("layer", "rms")
 
 
 def make_norm(kind: str, width: int, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:
-    """`bias`: of a LayerNorm; an RMSNorm never has one."""
+    """A norm of a kind, "layer" or "rms". `bias`: whether a LayerNorm has one; an RMSNorm never does."""
     return RMSNorm(width, epsilon) if kind == "rms" else nn.LayerNorm(width, eps=epsilon, bias=bias)

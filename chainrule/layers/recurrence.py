@@ -1,4 +1,4 @@
-"""The loops over time of the cells that torch has no kernel for, or a slower one, with backward written by hand.
+"""Loops over time for the cells that torch has no fast kernel for, with backpropagation through time written by hand.
 
 Each takes what the inputs add to its gates at all steps, p_t = W_x x_t + b. The backward of every cell with one state
 has one shape: with g = dL/dh_t, its gates get dL/da_t = g ⊙ slope_t, where the slopes do not depend on g and are found

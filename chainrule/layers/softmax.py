@@ -52,9 +52,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float = 0.0
 ) -> Tensor:
-    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), without ever holding all logits.
+    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), a few rows of logits at a time.
 
-    `smoothing`: the part of the target's probability that is given to all words alike.
+    `smoothing`: label smoothing, the part of the probability that is spread over all words.
     """
     bias = hidden.new_zeros(len(weight)) if bias is None else bias
     total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
@@ -63,7 +63,7 @@ def linear_cross_entropy(
 
 @dataclass(frozen=True)
 class Candidates:
-    """The words of one step's softmax."""
+    """The words over which one step computes its softmax."""
 
     ids: Tensor  # (candidates,)
     correction: Tensor  # (candidates,) minus the log of each one's chance
@@ -80,7 +80,7 @@ class Sampler:
         self.vocabulary_size = len(counts)
 
     def draw(self) -> Candidates:
-        """From torch's own random numbers, so that a seed before it decides."""
+        """Draw candidates with torch's random numbers, so that torch.manual_seed decides."""
         drawn = torch.rand(len(self.rest)) < self.chances
         ids = torch.cat([self.head, self.rest[drawn]])
         correction = torch.cat([torch.zeros(len(self.head)), -self.chances[drawn].log()])
@@ -90,7 +90,7 @@ class Sampler:
 
 
 def _scaled_to(weights: Tensor, total: float) -> Tensor:
-    """Chances in proportion to the weights, none above one, that add up to `total`."""
+    """Probabilities in proportion to the weights, none above one, whose sum is `total`."""
     low, high = 0.0, float(1 / weights.min()) if len(weights) else 1.0
     for _ in range(60):
         middle = (low + high) / 2
