@@ -28,8 +28,8 @@ class Row:
 
 
 ROWS = {
-    "thought vector, read left to right": Row("thought", 2, {"direction": "ahead", "dropout": "0.1"}),
-    "thought vector, read right to left": Row("thought", 2, {"dropout": "0.1"}),
+    "context vector, read left to right": Row("context-vector", 2, {"direction": "ahead", "dropout": "0.1"}),
+    "context vector, read right to left": Row("context-vector", 2, {"dropout": "0.1"}),
     "dot-product attention": Row("dot", 2, {"dropout": "0.1"}),
     "additive attention": Row("additive", 2, {"dropout": "0.1"}),
     "Transformer": Row("small", 4, {"width": "128", "encoder_layers": "2", "decoder_layers": "2", "dropout": "0.05"}),

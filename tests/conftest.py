@@ -25,7 +25,7 @@ def use_threads(monkeypatch: pytest.MonkeyPatch) -> "Callable[[int], ThreadPool]
     def use(count: int) -> "ThreadPool":
         mine = thread_pool.ThreadPool()
         mine._most = count
-        monkeypatch.setattr(thread_pool._Pace, "choose", lambda self, most: most)
+        monkeypatch.setattr(thread_pool._Timings, "choose", lambda self, most: most)
         for module in (linear, block_step):
             monkeypatch.setattr(module, "THREAD_POOL", mine)
         return mine

@@ -1,8 +1,8 @@
-"""Which tokens a training step reads: windows of the stream, as a pure function of the seed and the step.
+"""The batch that each training step reads: windows of a token stream, a pure function of the seed and the step.
 
-The stream of a source is a ring. An epoch cuts it into segments from a random place on and goes through them in a
-random order; a segment is one window, or a chain of several that a recurrent model reads one after the other with
-its state kept. Of several sources each gives its share of the segments, by weight, evenly spread.
+The stream of a source is a ring. An epoch cuts it into segments, starting at a random token, and shuffles them; a
+segment is one window, or several in a row, which a recurrent model reads one after the other while it keeps its state.
+Of several sources each gives its share of the segments, by weight, evenly spread.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """inputs and targets (batch, time); `is_fresh` where a recurrent model starts again from nothing.
+    """inputs and targets (batch, time); `is_fresh` marks rows where a recurrent model starts from its first state.
 
     `condition` is what the rows are read with, such as the sentences to translate: a nest of batch-first arrays.
     """
@@ -53,22 +53,22 @@ class TrainingBatch:
 
 
 class Batches(Protocol):
-    """What training reads, whatever the task: `window(step)` is the same whenever it is asked for.
+    """What training reads, whatever the task: `batch(step)` is the same however often it is asked for.
 
     Batches may differ in their number of rows and in their length.
     """
 
     @property
     def batch_size(self) -> int:
-        """Rows of a batch, at the most."""
+        """The largest number of rows in a batch."""
 
     @property
     def length(self) -> int:
-        """Tokens of a row, at the most."""
+        """The largest number of tokens in a row."""
 
     @property
     def tokens_per_step(self) -> float:
-        """On average."""
+        """The average number of tokens in a batch."""
 
     @property
     def tokens_per_epoch(self) -> int: ...
@@ -76,11 +76,11 @@ class Batches(Protocol):
     def batch(self, step: int) -> TrainingBatch: ...
 
     def epochs(self, steps: int) -> list[float]:
-        """How often each source has been gone through after so many steps."""
+        """How many epochs of each source have been read after so many steps."""
 
 
 class StreamBatches:
-    """`window(step)` is what step reads, the same whenever it is asked for."""
+    """Batches of windows of token streams; `batch(step)` is the same however often it is asked for."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class StreamBatches:
         return TrainingBatch(tokens[:, :-1], tokens[:, 1:], link == 0)
 
     def epochs(self, steps: int) -> list[float]:
-        """How often each source has been gone through after so many steps."""
+        """How many epochs of each source have been read after so many steps."""
         turns, links = divmod(steps, self.chain)
         before, after = self._given(np.array([turns, turns + 1]) * self.batch_size)
         windows = before * self.chain + (after - before) * links
@@ -144,7 +144,7 @@ class StreamBatches:
         return given
 
     def _places(self, source: int, numbers: np.ndarray) -> np.ndarray:
-        """Where in its ring each segment starts."""
+        """The position in the ring at which each segment starts."""
         size, length = self.rings[source].size, self.length * self.chain
         per_epoch = ceil(size / length)
         places = np.empty(len(numbers), np.int64)
@@ -163,6 +163,6 @@ def _nested_shares(weights: Sequence[float]) -> list[tuple[int, float]]:
 
 @lru_cache(maxsize=32)
 def _shuffle(seed: int, source: int, epoch: int, count: int, length: int) -> tuple[int, np.ndarray]:
-    """Where an epoch begins to cut, and the order of its segments."""
+    """The token at which an epoch's first segment starts, and the order of its segments."""
     generator = np.random.Generator(np.random.Philox(key=[seed, source << 32 | epoch]))
     return int(generator.integers(length)), generator.permutation(count)

@@ -1,7 +1,7 @@
-"""Rows of similar length side by side, so that little of a batch is padding: a pure function of the step.
+"""Bucketing: batches of rows of similar length, so that little of them is padding; a pure function of the step.
 
-Rows are sorted by their length and cut into batches of at most so many tokens, padding counted. Every epoch has those
-of equal length in another order, and the batches too.
+Rows are sorted by length and cut into batches of at most so many tokens, padding included. Every epoch shuffles the
+rows of equal length, and the batches.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ class Buckets:
         self.sizes = cut(np.sort(lengths), tokens)  # rows of each batch, from the shortest to the longest
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """The number of batches in an epoch."""
         return len(self.sizes)
 
     def rows(self, step: int) -> np.ndarray:
-        """Which rows are read in this step."""
+        """The rows that this step reads."""
         epoch, at = divmod(step, len(self))
         batches, order = _shuffle(self, epoch)
         return batches[order[at]]

@@ -1,4 +1,4 @@
-"""Several corpora in one diet: weights say what share of the tokens comes from each (GPT-3's table 2.2).
+"""A mixture of corpora: weights say what share of the tokens comes from each (as in table 2.2 of the GPT-3 paper).
 
 Epochs elapsed for a source = weight * tokens seen / its size: above one it was repeated, below one not all was read.
 """
@@ -32,7 +32,7 @@ class Mixture:
         return tuple(source.weight / total for source in self.sources)
 
     def epochs(self, tokens_seen: float) -> dict[str, float]:
-        """How often each source has been gone through after that many tokens of the mix."""
+        """How many epochs of each source have been read after that many tokens of the mixture."""
         return {
             source.name: share * tokens_seen / source.size
             for source, share in zip(self.sources, self.shares, strict=True)
@@ -40,7 +40,7 @@ class Mixture:
 
     @property
     def tokens_without_repeats(self) -> float:
-        """The most tokens of this mix that repeat nothing: where the scarcest source runs out."""
+        """How many tokens of this mixture can be read before any text repeats: until the first source runs out."""
         return min(source.size / share for source, share in zip(self.sources, self.shares, strict=True))
 
     def kept(self) -> tuple[float, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -37,11 +37,16 @@ class Place:
     line: int
 
 
+class ShardFacts(TypedDict):
+    tokens: int
+    documents: int
+
+
 @dataclass
 class Part:
     """One split of a corpus: its shards and their sizes."""
 
-    shards: list[dict[str, Any]] = field(default_factory=list)
+    shards: list[ShardFacts] = field(default_factory=list)
     tokens: int = 0  # counted as predicted: every document's own, and its <eos>
     documents: int = 0
     text_bytes: int = 0
@@ -102,7 +107,7 @@ class ShardWriter:
         self._hash.update(laid_out.data)
 
     def cut(self) -> None:
-        """What comes next goes into another shard."""
+        """Close this shard; the next document begins another."""
         if self._size > 1:
             self._finish_shard()
             self._open()
@@ -172,7 +177,7 @@ class TokenShards:
             ) from None
 
     def _path(self, shard: int, ending: str) -> Path:
-        """Shards are named by number, whatever an index may claim."""
+        """The path of a shard. Shards are named by number, whatever names an index may claim."""
         return self.folder / f"{self.name}-{shard:05d}{ending}"
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Files that are not text, told by how they begin."""
+"""Binary files are recognised by their first bytes (magic numbers), and refused."""
 
 from chainrule.errors import UserError
 
@@ -27,7 +27,7 @@ SIGNATURES = (
 
 
 def refuse_binary(name: str, head: bytes) -> None:
-    """Raise the sentence that says what a file is, where it begins like a known kind of binary file."""
+    """Raise a UserError that says what a file is if it begins like a known kind of binary file."""
     for signature, kind, advice in SIGNATURES:
         if head.startswith(signature):
             raise UserError(f"'{name}' is {kind}, not text; {advice}")

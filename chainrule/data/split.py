@@ -1,4 +1,4 @@
-"""Training and validation text, told apart by a pure function of content and seed: equal documents never part."""
+"""The split into training and validation text: a pure function of content and seed, equal documents stay together."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ WAYS = ("documents", "tail")
 
 @dataclass(frozen=True)
 class Splitting:
-    """`documents`: each by the hash of its text. `tail`: the last part of the corpus, as it stands."""
+    """How text is split: `documents`, each by the hash of its text; or `tail`, the last part of the corpus."""
 
     validation_fraction: float = 0.1
     split: str = "documents"
@@ -42,13 +42,13 @@ def content_hashes(documents: Documents, seed: int = 0) -> np.ndarray:
 
 
 def content_fractions(documents: Documents, seed: int) -> np.ndarray:
-    """The same as a number in [0, 1)."""
+    """A number in [0, 1) for each document that depends on its text and the seed alone."""
     return content_hashes(documents, seed) / 2.0**64
 
 
 @dataclass(frozen=True)
 class Split:
-    """The decision: documents below `below` are validation, or everything from byte `tail` on."""
+    """A decided split: validation is the documents whose hash is below `below`, or everything from byte `tail` on."""
 
     below: float = 0.0
     seed: int = 0
@@ -92,7 +92,7 @@ def _character_start(buffer: np.ndarray, position: int) -> int:
 
 
 def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Split:
-    """Look at the corpus once. Too few documents to part by hash: the tail; a single one is cut in two."""
+    """Read the corpus once and decide: with too few documents to split by hash, the tail; one alone is cut in two."""
     fraction = splitting.validation_fraction
     if fraction == 0:
         return Split()

@@ -1,4 +1,4 @@
-"""What reading one file changed or left out, counted while it happens and told in one note per kind."""
+"""Counts of what reading a file changed or left out, and one note for each kind of change."""
 
 from collections import Counter
 

@@ -1,32 +1,37 @@
-"""What kernels on several threads need to work together, as compilers offer it and Numba does not by itself."""
+"""How kernels on several threads work together: atomic counters, shared work and a barrier, which Numba lacks."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numba
 import numpy as np
+from llvmlite.ir import IRBuilder, Value
 from numba import types
 from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from chainrule.kernels.jit import inlined
 
-BETWEEN = 8  # whole numbers between two counters: each has a line of the cache to itself
+BETWEEN = 8  # numbers from one counter to the next, so that each has a line of the processor's cache to itself
 BARRIER = 2  # counters of a barrier
-EIGHTH = 8  # one thread takes on so small a part of what is left
-GIVEN_UP = -(1 << 62)  # as the turn of a barrier that not all will come to
+EIGHTH = 8  # a thread takes one part in so many of the work that is left
+GIVEN_UP = -(1 << 62)  # the round of a barrier that not all threads will reach
+
+Generate = Callable[[BaseContext, IRBuilder, Signature, Sequence[Value]], Value]
 
 
-def _intrinsic(function: Callable[..., Any]) -> Any:
-    """What it returns is called in kernels with the arguments after the first."""
-    return intrinsic(function)
+def _intrinsic(function: Callable[..., tuple[Signature, Generate]]) -> Callable[..., int]:
+    """An operation that kernels call with the arguments of `function` after the first; it gives a number."""
+    operation: Callable[..., int] = intrinsic(function)
+    return operation
 
 
 @_intrinsic
-def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    """array[index] += value in one go, whoever else does the same; what it was before."""
+def add_to(typing: BaseContext, array: types.Array, index: types.Type, value: types.Type) -> tuple[Signature, Generate]:
+    """array[index] += value as one atomic operation; gives what it was before."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         place = _place(context, builder, signature, arguments)
         return builder.atomic_rmw("add", place, arguments[2], "seq_cst")
 
@@ -34,10 +39,10 @@ def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @_intrinsic
-def read_now(typing: Any, array: Any, index: Any) -> Any:
-    """array[index] as it is at this moment, and whatever was written before it."""
+def read_now(typing: BaseContext, array: types.Array, index: types.Type) -> tuple[Signature, Generate]:
+    """array[index] at this moment, ordered after everything that other threads wrote before it."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         place = _place(context, builder, signature, arguments)
         return builder.load_atomic(place, "seq_cst", 8)
 
@@ -45,59 +50,60 @@ def read_now(typing: Any, array: Any, index: Any) -> Any:
 
 
 @_intrinsic
-def _pointer(typing: Any, address: Any, example: Any) -> Any:
-    """A number as an address of what `example` is an array of, for numba.carray."""
+def _pointer(typing: BaseContext, address: types.Type, example: types.Array) -> tuple[Signature, Generate]:
+    """A number as a pointer to elements of the type that `example` is an array of, for numba.carray."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
 
     return types.CPointer(example.dtype)(types.int64, example), generate
 
 
 @inlined
-def array_at(address: Any, example: Any, shape: Any) -> Any:
-    """What lies at an address, as an array of this shape and of what `example` is an array of."""
-    return numba.carray(_pointer(address, example), shape)  # type: ignore[attr-defined]
+def array_at(address: int, example: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of this shape at an address in memory, of the type that `example` has."""
+    return numba.carray(_pointer(address, example), shape)  # type: ignore[attr-defined, call-overload, no-any-return]
 
 
-def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _place(context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]) -> Value:
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     return cgutils.get_item_pointer(context, builder, signature.args[0], array, [arguments[1]])
 
 
 @inlined
-def claim(counters: Any, which: int, most: int) -> Any:
-    """The next of `most` pieces of work that nobody has begun, or one past the last."""
+def claim(counters: np.ndarray, which: int, most: int) -> int:
+    """The index of the next of `most` pieces of work that no thread has begun; `most` where none is left."""
     return min(add_to(counters, which * BETWEEN, 1), most)
 
 
 @inlined
-def claim_some(counters: Any, which: int, most: int) -> Any:
-    """The first and one past the last of the next pieces of work: an eighth of those that nobody has begun, so that
-    little is left to wait for in the end."""
-    left: Any = most - read_now(counters, which * BETWEEN)
+def claim_some(counters: np.ndarray, which: int, most: int) -> tuple[int, int]:
+    """The first and one past the last of the next pieces of work: an eighth of those that no thread has begun.
+
+    The shares become smaller towards the end, so that no thread has to wait long for another.
+    """
+    left = most - read_now(counters, which * BETWEEN)
     many = max(left // EIGHTH, 1)
     first = add_to(counters, which * BETWEEN, many)
     return min(first, most), min(first + many, most)
 
 
 @inlined
-def wait_for_all(counters: Any, which: int, threads: int) -> None:
-    """Returns once `threads` have called it: they come to one counter, and the last one turns the other.
-
-    Where somebody gave up, nobody waits any more.
+def wait_for_all(counters: np.ndarray, which: int, threads: int) -> None:
+    """A barrier: returns once `threads` have called it. They count up one counter; the last begins the next round,
+    which is the other counter. Once a thread has given up, no thread waits any more.
     """
     if threads > 1:
-        turn: Any = read_now(counters, (which + 1) * BETWEEN)
-        if turn >= 0:
+        round_ = read_now(counters, (which + 1) * BETWEEN)
+        if round_ >= 0:
             if add_to(counters, which * BETWEEN, 1) == threads - 1:
                 add_to(counters, which * BETWEEN, -threads)
                 add_to(counters, (which + 1) * BETWEEN, 1)
             else:
-                while read_now(counters, (which + 1) * BETWEEN) == turn:
+                while read_now(counters, (which + 1) * BETWEEN) == round_:
                     pass
 
 
 def give_up(counters: np.ndarray) -> None:
-    """Lets everybody go who waits, or will, at the barrier that these counters end with."""
+    """Release every thread that waits, now or later, at the barrier that these counters end with."""
     counters[-BETWEEN] = GIVEN_UP

@@ -1,10 +1,8 @@
-"""How often a module got a parameter or a part, or a weight its eight bits, anywhere in this process.
+"""A count of all changes to modules in this process: parameters and submodules registered, weights rounded to int8.
 
-Whoever keeps what was found in modules looks again when the count has grown. (Of a parameter that is taken away, torch
-tells nobody.)
+Code that caches something about modules checks the count to see whether it is out of date. (torch has no hook for a
+parameter that is removed.)
 """
-
-from typing import Any
 
 from torch.nn.modules.module import (
     register_module_module_registration_hook,
@@ -13,10 +11,12 @@ from torch.nn.modules.module import (
 
 
 class Changes:
+    """Counts calls of `note`."""
+
     def __init__(self) -> None:
         self.count = 0
 
-    def note(self, *what: Any) -> None:
+    def note(self, *what: object) -> None:
         self.count += 1
 
 

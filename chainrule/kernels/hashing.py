@@ -1,4 +1,4 @@
-"""One hash of bytes for tables and splits: FNV-1a with a strong finish. Fast, even, and the same everywhere."""
+"""The hash of bytes that tables and splits use: FNV-1a with the finaliser of SplitMix64. The same on every machine."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from chainrule.kernels.jit import inlined
 
 @inlined
 def hash_bytes(buffer, start, end, seed):
-    """64 bits of buffer[start:end] and the seed (np.uint64)."""
+    """A hash of 64 bits of buffer[start:end], given a seed (np.uint64)."""
     value = np.uint64(0xCBF29CE484222325) ^ (seed * np.uint64(0x9E3779B97F4A7C15))
     for i in range(start, end):
         value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)

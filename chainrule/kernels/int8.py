@@ -1,4 +1,4 @@
-"""Weights in eight bits: each row of a matrix is whole numbers from -127 to 127 times one scale of its own."""
+"""Quantised weights: each row of a matrix is int8 codes from -127 to 127 times a scale of its own."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Int8:
 
     @classmethod
     def of(cls, weight: Tensor) -> "Int8":
-        """The nearest: w ≈ scale · code, where the largest of a row has the code 127 or -127."""
+        """Round a matrix to the nearest w ≈ scale · code; the largest weight of a row gets the code 127 or -127."""
         rows = weight.detach().numpy()
         scales = np.abs(rows).max(1) / np.float32(127)
         codes = np.rint(rows / np.where(scales, scales, 1)[:, None]).astype(np.int8)
@@ -28,7 +28,7 @@ class Int8:
 
 @torch.no_grad()
 def round_to_int8(weight: Tensor) -> None:
-    """It becomes what eight bits can hold, and gets an `int8` that products may read instead."""
+    """Quantise a weight in place; `weight.int8` has its codes and scales, for kernels that read those instead."""
     weight.int8 = Int8.of(weight)  # type: ignore[attr-defined]
     weight.copy_(weight.int8.to_float())  # type: ignore[attr-defined]
     CHANGES.note()

@@ -1,4 +1,4 @@
-"""How fast this machine multiplies matrices, and how much memory it has."""
+"""The speed of this machine in matrix products, and the size of its memory."""
 
 import math
 import os
@@ -15,7 +15,7 @@ class Machine:
 
 
 def measure_this_machine(seconds: float = 2.0, size: int = 1024) -> Machine:
-    """The fastest float32 matrix product of a few seconds' worth, on all the threads that torch uses."""
+    """Time float32 matrix products for some seconds, on all threads that torch uses, and take the fastest."""
     import torch
 
     left, right = torch.rand(size, size), torch.rand(size, size)

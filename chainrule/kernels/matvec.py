@@ -1,23 +1,22 @@
 """Products of a matrix with a few rows, at the speed of memory.
 
-With one row, a product reads every weight once and does next to nothing with it, so memory decides how fast it is.
-torch's product leaves half of that speed unused, and more with two to twelve rows; these kernels do not.
+With one row, a product reads every weight once and does one multiplication with it, so the bandwidth of memory is the
+limit. torch's product reaches half of that speed, and less with two to twelve rows; these kernels reach it.
 """
-
-from typing import Any
 
 import numpy as np
 
 from chainrule.kernels.atomic import claim_some, wait_for_all
 from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 
+Array = np.ndarray
 FEW = 16  # rows; with more of them torch is as fast
-PIECE = 1 << 14  # about so many weights are the least that one of several threads takes on
-COUNTERS = 3  # that `multiply` wants: one for pieces, two of a barrier
+PIECE = 1 << 14  # the fewest weights, about, that one of several threads works on at a time
+COUNTERS = 3  # of `multiply`: one for its pieces of work, two for a barrier
 
 
 @kernel
-def multiply(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters: Any, thread: int,
+def multiply(weight: Array, scales: Array, rows: Array, bias: Array, results: Array, counters: Array, thread: int,
              threads: int) -> None:  # fmt: skip
     """results = rows Wᵀ + bias, by several threads: see `multiply_part`."""
     share(weight, scales, rows, bias, results, counters, 0)
@@ -25,8 +24,16 @@ def multiply(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, count
 
 
 @kernel
-def share(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters: Any, which: int) -> None:
-    """One thread's share of a product: pieces of it, as long as there are any."""
+def share(
+    weight: Array,
+    scales: Array,
+    rows: Array,
+    bias: Array,
+    results: Array,
+    counters: Array,
+    which: int,
+) -> None:
+    """One thread's share of a product: it takes pieces of it as long as there are any left."""
     outputs, width = weight.shape
     size = rows_of_piece(width)
     pieces = (outputs + size - 1) // size
@@ -38,17 +45,26 @@ def share(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, counters
 
 @inlined
 def rows_of_piece(width: int) -> int:
-    """By sixteens, the most that are computed at once: so that who takes on which pieces changes no bit."""
+    """How many outputs make a piece of work: a multiple of 16, the most that are computed at once, so that no bit of
+    the result depends on which thread computes which piece."""
     return max(PIECE // width // 16 * 16, 16)
 
 
 @kernel_of_sums
-def multiply_part(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, begin: int, end: int) -> None:
+def multiply_part(
+    weight: Array,
+    scales: Array,
+    rows: Array,
+    bias: Array,
+    results: Array,
+    begin: int,
+    end: int,
+) -> None:
     """Outputs from `begin` to `end`: weight (outputs, width), rows (count, width), results (count, outputs).
 
-    Where the weights are whole numbers, `scales` (outputs,) has what each of their rows is multiplied by; where not, it
-    is empty. So is a bias that there is none of. Four rows at a time share each weight that is read. One alone is
-    multiplied with four outputs at a time that lie far apart: memory gives more when it is read in several places.
+    Where the weights are int8, `scales` (outputs,) has the factor of each of their rows; otherwise it is empty. So is
+    `bias` where there is none. Four rows at a time share each weight that is read. A single row is multiplied with four
+    outputs at a time that lie far apart: memory is faster when it is read in several places.
     """
     count, width = rows.shape
     whole = count - count % 4
@@ -88,7 +104,7 @@ def multiply_part(weight: Any, scales: Any, rows: Any, bias: Any, results: Any, 
 
 
 @inlined
-def _put(results: Any, row: int, output: int, total: Any, scales: Any, bias: Any) -> None:
+def _put(results: Array, row: int, output: int, total: np.float32, scales: Array, bias: Array) -> None:
     scale = scales[output] if len(scales) else np.float32(1)
     added = bias[output] if len(bias) else np.float32(0)
     results[row, output] = total * scale + added

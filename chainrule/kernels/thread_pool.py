@@ -1,8 +1,8 @@
-"""Threads that run one kernel together.
+"""A thread pool whose threads run one kernel together.
 
-Two are up to twice as fast as one, but only while nobody else wants the second core: if it is busy, the first waits for
-the second, again and again. So both ways are timed as they are used, and the faster one is kept to. The results are
-the same bits.
+Two threads are up to twice as fast as one, but only while the second core is free: if it is busy, the first thread
+waits for the second, again and again. So both ways are timed as they are used, and the faster one is preferred. The
+results are the same bits.
 """
 
 import os
@@ -12,33 +12,32 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from time import perf_counter
-from typing import Any
 
 import torch
 
 from chainrule.kernels.atomic import give_up
 from chainrule.kernels.jit import CORES
 
-SAMPLES = 3  # of the latest durations, the shortest counts: whatever else happens only makes them longer
-# The slower way is used once in so many calls, in case it no longer is; ever more of them, as long as it stays so.
+SAMPLES = 3  # the shortest of the latest durations counts: whatever disturbs a measurement makes it longer
+# The slower way is tried again after so many calls; after twice as many each time that it is still slower.
 TRIED_AGAIN, TRIED_SELDOM = 32, 256
 
-Kernel = Callable[..., Any]  # its last two arguments: the number of this thread, and of all
+Kernel = Callable[..., None]  # its last two arguments: the index of this thread, and the number of threads
 
 
-class _Helper:
-    """A thread that does what it is given, one thing after the other."""
+class _Worker:
+    """A thread that runs the tasks it is given, one after the other."""
 
     def __init__(self) -> None:
         self._given: SimpleQueue[Callable[[], None]] = SimpleQueue()
         Thread(target=self._serve, daemon=True).start()
 
     def begin(self, task: Callable[[], None]) -> None:
-        """A task must not raise anything."""
+        """Queue a task, which must not raise anything."""
         self._given.put(task)
 
     def wait(self) -> None:
-        """Until all that it was given is done."""
+        """Wait until all tasks are done."""
         over = Lock()
         over.acquire()
         self._given.put(over.release)
@@ -49,8 +48,8 @@ class _Helper:
             self._given.get()()
 
 
-class _Pace:
-    """What was learned of one piece of work."""
+class _Timings:
+    """How long one piece of work took with all threads and with one."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=SAMPLES))
@@ -75,31 +74,31 @@ class _Pace:
 
 class ThreadPool:
     def __init__(self) -> None:
-        self._helpers: list[_Helper] = []
+        self._workers: list[_Worker] = []
         self._most = min(torch.get_num_threads(), CORES)  # OMP_NUM_THREADS counts here too
         self._one_at_a_time = Lock()
-        self._paces: dict[Hashable, _Pace] = defaultdict(_Pace)
+        self._timings: dict[Hashable, _Timings] = defaultdict(_Timings)
 
-    def run(self, work: Hashable, kernel: Kernel, *arguments: Any) -> None:
-        """kernel(*arguments, thread, threads) on as many threads as there may be, or on this one alone.
+    def run(self, work: Hashable, kernel: Kernel, *arguments: object) -> None:
+        """Run kernel(*arguments, thread, threads) on all threads, or on the calling one alone where that is faster.
 
-        With more than one, the kernel must end with `wait_for_all`, at a barrier that its last argument, counters,
-        ends with. `work` tells this piece of work from others.
+        The last of the arguments are counters for `atomic.claim` that end with those of a barrier; the kernel must end
+        with `wait_for_all` at this barrier. `work` identifies the piece of work whose timings are compared.
         """
         if self._most == 1:
             kernel(*arguments, 0, 1)
             return
         with self._one_at_a_time:
-            pace = self._paces[work]
-            threads = pace.choose(self._most)
+            timings = self._timings[work]
+            threads = timings.choose(self._most)
             began = perf_counter()
-            while len(self._helpers) < threads - 1:
-                self._helpers.append(_Helper())
+            while len(self._workers) < threads - 1:
+                self._workers.append(_Worker())
             self._run(kernel, arguments, threads)
-            pace.note(threads, perf_counter() - began)
+            timings.note(threads, perf_counter() - began)
 
-    def _run(self, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
-        """Whoever cannot go on lets the others go, and what went wrong is raised here once all have ended."""
+    def _run(self, kernel: Kernel, arguments: tuple, threads: int) -> None:
+        """An error in one thread lets the others leave the barrier, and is raised here once all have ended."""
         errors: list[BaseException] = []
 
         def help(number: int) -> None:
@@ -111,18 +110,18 @@ class ThreadPool:
 
         try:
             for number in range(1, threads):
-                self._helpers[number - 1].begin(partial(help, number))
+                self._workers[number - 1].begin(partial(help, number))
             kernel(*arguments, 0, threads)
             if errors:
                 raise errors[0]
         except BaseException:  # an interrupt too
             give_up(arguments[-1])
-            for helper in self._helpers:
-                helper.wait()
+            for worker in self._workers:
+                worker.wait()
             raise
 
     def stay_alone(self) -> None:
-        """In a forked process, where there are no helpers."""
+        """Use one thread only: in a forked process, which has none of the others."""
         self.__init__()  # type: ignore[misc]
         self._most = 1
 

@@ -1,22 +1,31 @@
-"""How many threads torch computes with: more than one only where there is work for them.
+"""The number of threads that torch computes with: more than one only where a step is large enough.
 
-A second thread has to be woken for every operation. For a small model that takes longer than it saves, and on a busy
-machine, where the other core is somebody else's, many times longer.
+A second thread has to be woken for every operation. For a small model that takes longer than it saves, and many times
+longer on a machine whose other core is busy.
 """
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
-ENOUGH = 1_000_000_000  # multiplications of a step that are worth a second thread: twelve milliseconds of one core
-_counted: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # parameters of models
+ENOUGH = 1_000_000_000  # multiplications per step that are worth a second thread: twelve milliseconds of one core
 
 
-def use_threads(model: Any, rows: int) -> None:
-    """For the next step of `model` with so many rows, in the thread that calls this."""
+class Sized(Protocol):
+    """A model that knows its number of parameters."""
+
+    @property
+    def num_parameters(self) -> int: ...
+
+
+_counted: WeakKeyDictionary[Sized, int] = WeakKeyDictionary()  # numbers of parameters, which take a while to add up
+
+
+def use_threads(model: Sized, rows: int) -> None:
+    """Set the number of threads for the next step of `model` with so many rows, in the calling thread."""
     torch = sys.modules.get("torch")
     if torch is not None:
         most = _most_threads()
@@ -26,8 +35,8 @@ def use_threads(model: Any, rows: int) -> None:
 
 
 @contextmanager
-def threads_for(model: Any, rows: int) -> Iterator[None]:
-    """The same within, and afterwards as many as before."""
+def threads_for(model: Sized, rows: int) -> Iterator[None]:
+    """Within the block, as many threads as `use_threads` sets; afterwards as many as before."""
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch is not None else 0
     use_threads(model, rows)
@@ -40,12 +49,12 @@ def threads_for(model: Any, rows: int) -> Iterator[None]:
 
 @cache
 def _most_threads() -> int:
-    """As many as torch chose, or was told, before it was told anything here."""
+    """The number that torch had before this module first changed it."""
     count: int = sys.modules["torch"].get_num_threads()
     return count
 
 
-def _parameters(model: Any) -> int:
+def _parameters(model: Sized) -> int:
     if model not in _counted:
         _counted[model] = model.num_parameters
     return _counted[model]

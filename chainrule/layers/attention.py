@@ -1,6 +1,7 @@
-"""Multi-head causal self-attention: softmax(q·k/√d + mask) v for each head, side by side.
+"""Multi-head causal self-attention: softmax(q·k/√d + mask) v for each head.
 
-Several query heads may share one head of keys and values (grouped heads), queries and keys may be normalised.
+Several query heads may share one head of keys and values (grouped-query attention, Ainslie et al., 2023); queries and
+keys may be normalised (QK-norm).
 """
 
 from collections.abc import Callable
@@ -14,15 +15,20 @@ from chainrule.layers.linear import Linear
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
 
-Join = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]  # keys and values of new tokens -> of all that was read
+# The keys and values of new tokens -> those of all tokens so far, the new ones included, as a cache gives them.
+UpdateCache = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
 class Positions:
-    """What attention must know of where its queries stand."""
+    """What attention needs to know about the positions of its queries."""
 
-    rotation: tuple[Tensor, Tensor] | None = None  # cos and sin, (time, width turned), or (batch, time, ...)
-    bias: Tensor | None = None  # on scores, -inf for the future: (heads, time, keys), or (batch, heads, time, keys)
+    rotation: tuple[Tensor, Tensor] | None = (
+        None  # cos and sin of rotary angles: (time, rotary width), or (batch, time, ...)
+    )
+    bias: Tensor | None = (
+        None  # added to scores, -inf for the future: (heads, time, keys), or (batch, heads, time, keys)
+    )
 
 
 class Attention(nn.Module):
@@ -37,7 +43,7 @@ class Attention(nn.Module):
         dropout: float = 0.0,
         norm_epsilon: float = 1e-5,
     ):
-        """`bias`: of both matrices, or of each."""
+        """`bias`: whether both matrices have one, or whether the input and the output matrix do."""
         super().__init__()
         in_bias, out_bias = bias if isinstance(bias, tuple) else (bias, bias)
         self.num_heads, self.num_key_value_heads, self.head_width = num_heads, num_key_value_heads, head_width
@@ -48,11 +54,11 @@ class Attention(nn.Module):
             self.query_norm, self.key_norm = (RMSNorm(head_width, norm_epsilon) for _ in range(2))
         self.is_normalised = is_normalised
 
-    def forward(self, x: Tensor, positions: Positions, join: Join | None = None) -> Tensor:
-        """x (batch, time, width) -> the same shape. Without `join`, nothing was read before."""
+    def forward(self, x: Tensor, positions: Positions, update_cache: UpdateCache | None = None) -> Tensor:
+        """x (batch, time, width) -> the same shape. Without `update_cache`, x is the whole text so far."""
         query, key, value = self.project(x, positions)
-        if join is not None:
-            key, value = join(key, value)
+        if update_cache is not None:
+            key, value = update_cache(key, value)
         mixed = self._attend(query, key, value, positions.bias)
         attended: Tensor = self.output(mixed.transpose(1, 2).flatten(2))
         return attended
@@ -60,9 +66,9 @@ class Attention(nn.Module):
     def project(self, x: Tensor, positions: Positions) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values as attention compares them: (batch, heads, time, head_width) each."""
         batch, time, _ = x.shape
-        turned, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
-        joined = self.query_key_value(x).view(batch, time, turned + fixed, self.head_width)
-        both, value = joined.split([turned, fixed], 2)  # queries beside keys, (batch, time, heads, head_width)
+        rotated, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
+        stacked = self.query_key_value(x).view(batch, time, rotated + fixed, self.head_width)
+        both, value = stacked.split([rotated, fixed], 2)  # queries beside keys, (batch, time, heads, head_width)
         if self.is_normalised:
             query, key = both.split([self.num_heads, self.num_key_value_heads], 2)
             both = torch.cat([self.query_norm(query), self.key_norm(key)], 2)

@@ -1,11 +1,11 @@
-"""All blocks of a Transformer for a few new tokens after what a cache holds, in one compiled call.
+"""Decoding a few new tokens through all blocks of a Transformer, with a key-value cache, in one compiled call.
 
-The same as Block.forward, which calls some sixty operations for each: with one token, calling costs more than they do.
-Several threads share every product and every head of attention, and meet after each; what is small, all of them do.
+The result is that of Block.forward, which calls some sixty operations for each block: with one token, the calls take
+longer than the operations. Several threads share every matrix product and the heads of attention, and wait for each
+other after each; whatever is small, every thread computes for itself.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,21 +23,25 @@ from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_array
 from chainrule.layers.norm import RMSNorm
 
 RELU, SILU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(6)
-NO_TURN = np.zeros((0, 0), np.float32)
-SHARED = 5  # times that the work on a block is shared: both products of attention, its heads, both of the feed-forward
+NO_ROTATION = np.zeros((0, 0), np.float32)
+SHARED = 5  # pieces of work that threads share in a block: attention's products and heads, the feed-forward's products
 
-# Where the kernel finds what of a block: columns of a table of addresses.
+# Columns of the table that tells the kernel the addresses of a block's arrays.
 QUERY_KEY_VALUE, ATTENTION_OUTPUT, INPUT, OUTPUT = 0, 3, 6, 9  # each: weights, scales, bias
 ATTENTION_NORM, FEEDFORWARD_NORM, QUERY_NORM, KEY_NORM = 12, 14, 16, 17  # the first two: gain, shift
 KEYS, VALUES = 18, 19
 COLUMNS = 20
 
+Array = np.ndarray
+Shape4 = tuple[int, int, int, int]  # rows, heads, places, head_width
+Layout = tuple[int, int, int, bool, bool, bool]  # heads, hidden width, activation, RMSNorm?, pre-norm?, parallel?
+
 
 class BlockSteps:
-    """What the kernel must know of some blocks that are alike; it reads the memory that their parameters have."""
+    """The addresses and sizes of some blocks of the same shape, as the kernel needs them; parameters are not copied."""
 
     def __init__(self, blocks: nn.ModuleList, norm: nn.Module):
-        """`norm` is of what the last block gives; an nn.Identity where there is none."""
+        """`norm` follows the last block; it is an nn.Identity where there is none."""
         self._changes = CHANGES.count
         self._parameters = [*blocks.parameters(), *norm.parameters()]
         self._places = list(map(Tensor.data_ptr, self._parameters))
@@ -66,22 +70,22 @@ class BlockSteps:
 
     @property
     def is_current(self) -> bool:
-        """Whether the parameters are still the same, and where they were."""
+        """Whether the parameters are still the same ones, at the same addresses."""
         return self._changes == CHANGES.count and list(map(Tensor.data_ptr, self._parameters)) == self._places
 
     def read(self, x: Tensor, rotation: tuple[Tensor, Tensor] | None, cache: KeyValues) -> Tensor:
-        """x (batch, time, width) through all blocks and the last norm.
+        """x (batch, time, width) after all blocks and the last norm.
 
-        Its keys and values go into the cache, which has been extended and has room for them.
+        Its keys and values are written into the cache, which must have been extended by `time` tokens.
         """
         batch, time, width = x.shape
         count = batch * time
-        turn = (NO_TURN, NO_TURN)
+        angles = (NO_ROTATION, NO_ROTATION)
         if rotation is not None:
-            turn = tuple(each.expand(batch, -1, -1).reshape(count, -1).numpy() for each in rotation)  # type: ignore[assignment]
+            angles = tuple(each.expand(batch, -1, -1).reshape(count, -1).numpy() for each in rotation)  # type: ignore[assignment]
         rows = np.arange(batch).repeat(time)
         places = (cache.lengths[:, None] - time + np.arange(time)).reshape(-1)
-        addresses, shape = cache.memory
+        addresses, shape = cache.buffer_addresses
         table = self._table.copy()  # its own: others may be reading with the same blocks
         table[:, KEYS:] = np.reshape(addresses, (2, -1)).T
         widest = max(*self._hidden, width, (self._layout[0] + 2 * shape[1]) * shape[3])
@@ -89,20 +93,20 @@ class BlockSteps:
         counters = np.zeros((len(table) * SHARED + BARRIER) * BETWEEN, np.int64)
         result = x.new_empty(count, width)
         THREAD_POOL.run(
-            (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *turn, rows, places,
+            (self._places[0], count), _read, x.reshape(count, width).numpy(), result.numpy(), *angles, rows, places,
             table, self._last_norm, self._example, shape, self._layout, self._epsilon, shared, counters,
         )  # fmt: skip
         return result.view(batch, time, width)
 
 
 def is_for_kernels(x: Tensor, blocks: nn.ModuleList) -> bool:
-    """Whether `BlockSteps` may read this: x (batch, time, width)."""
+    """Whether `BlockSteps` can compute x (batch, time, width): few tokens, no gradients, float32 on the CPU."""
     weight = blocks[0].attention.output.weight  # type: ignore[union-attr]
     return 0 < len(x) * x.shape[1] <= FEW and not blocks.training and are_for_kernels(x, weight)  # type: ignore[arg-type]
 
 
 def _are_alike(blocks: nn.ModuleList) -> bool:
-    """Of the same shapes, and all products of the same bits."""
+    """Whether all blocks have the same shapes, and all matrices the same number format (float32 or int8)."""
     shapes = {tuple(each.shape for each in block.parameters()) for block in blocks}
     bits = {hasattr(each, "int8") for each in blocks.parameters() if each.dim() == 2}
     return len(shapes) == len(bits) == 1
@@ -113,7 +117,7 @@ def _is_plain(weight: Tensor) -> bool:
 
 
 def _arrays(block: Block) -> list[np.ndarray]:
-    """In the order of the table's columns."""
+    """The arrays of a block in the order of the table's columns."""
     attention, feedforward = block.attention, block.feedforward
     found = []
     for product in (attention.query_key_value, attention.output, feedforward.input, feedforward.output):
@@ -129,14 +133,22 @@ def _address(array: np.ndarray) -> int:
 
 
 @inlined
-def _vector(address: int, size: int) -> Any:
-    """What is there; nothing where nothing is."""
+def _vector(address: int, size: int) -> np.ndarray:
+    """The vector at an address; an empty one where the address is 0, since the block has no such parameter."""
     return array_at(address, NOTHING, (size if address else 0,))
 
 
 @kernel
-def _share_product(block: Any, column: int, example: Any, x: Any, results: Any, counters: Any, which: int) -> None:
-    """W x + b of the block's matrix in this column."""
+def _share_product(
+    block: Array,
+    column: int,
+    example: Array,
+    x: Array,
+    results: Array,
+    counters: Array,
+    which: int,
+) -> None:
+    """One thread's share of W x + b, W being the block's matrix in this column of the table."""
     outputs, width = results.shape[1], x.shape[1]
     weight = array_at(block[column], example, (outputs, width))
     share(weight, _vector(block[column + 1], outputs), x, _vector(block[column + 2], outputs), results, counters, which)
@@ -144,13 +156,14 @@ def _share_product(block: Any, column: int, example: Any, x: Any, results: Any, 
 
 @kernel
 def _read(
-    x: Any, result: Any, cosine: Any, sine: Any, rows: Any, places: Any, table: Any, last: Any, example: Any,
-    shape: Any, layout: Any, epsilon: Any, shared: Any, counters: Any, thread: int, threads: int,
+    x: Array, result: Array, cosine: Array, sine: Array, rows: Array, places: Array, table: Array, last: Array,
+    example: Array, shape: Shape4, layout: Layout, epsilon: np.float32, shared: Array, counters: Array,
+    thread: int, threads: int,
 ) -> None:  # fmt: skip
     num_heads, inner, activation, is_rms, is_pre, is_parallel = layout
     count, width = x.shape
-    joined_width = (num_heads + 2 * shape[1]) * shape[3]
-    joined = _some(shared[0], count, joined_width)
+    stacked_width = (num_heads + 2 * shape[1]) * shape[3]
+    stacked = _some(shared[0], count, stacked_width)
     mixed = _some(shared[1], count, num_heads * shape[3])
     hidden = _some(shared[0], count, inner)
     attended = _some(shared[2], count, width)
@@ -164,9 +177,9 @@ def _read(
             _normalise(x, block, ATTENTION_NORM, epsilon, is_rms, normed)
         else:
             normed[:] = x
-        _share_product(block, QUERY_KEY_VALUE, example, normed, joined, counters, first)
+        _share_product(block, QUERY_KEY_VALUE, example, normed, stacked, counters, first)
         wait_for_all(counters, met, threads)
-        _share_heads(joined, cosine, sine, rows, places, block, shape, num_heads, epsilon, mixed, counters, first + 1)
+        _share_heads(stacked, cosine, sine, rows, places, block, shape, num_heads, epsilon, mixed, counters, first + 1)
         wait_for_all(counters, met, threads)
         _share_product(block, ATTENTION_OUTPUT, example, mixed, attended, counters, first + 2)
         if is_parallel:
@@ -195,33 +208,35 @@ def _read(
 
 
 @inlined
-def _some(memory: Any, count: int, width: int) -> Any:
-    return memory.reshape(-1)[: count * width].reshape(count, width)
+def _some(buffer: Array, count: int, width: int) -> Array:
+    """The start of a buffer as an array (count, width)."""
+    return buffer.reshape(-1)[: count * width].reshape(count, width)
 
 
 @kernel
 def _share_heads(
-    joined: Any, cosine: Any, sine: Any, rows: Any, places: Any, block: Any, shape: Any, num_heads: int, epsilon: Any,
-    mixed: Any, counters: Any, which: int,
+    stacked: Array, cosine: Array, sine: Array, rows: Array, places: Array, block: Array, shape: Shape4, num_heads: int,
+    epsilon: np.float32, mixed: Array, counters: Array, which: int,
 ) -> None:  # fmt: skip
-    """Heads of keys and values, each with the queries that look at it: norm, turn, keep, attend."""
+    """One thread's share of attention: for each head of keys and values, norm and rotate its keys and queries, store
+    keys and values in the cache, attend."""
     groups, head_width = shape[1], shape[3]
     shared_by = num_heads // groups
     keys = array_at(block[KEYS], NOTHING, shape)
     values = array_at(block[VALUES], NOTHING, shape)
     query_gain, key_gain = _vector(block[QUERY_NORM], head_width), _vector(block[KEY_NORM], head_width)
-    vectors = joined.reshape(len(joined), num_heads + 2 * groups, head_width)
-    results = mixed.reshape(len(joined), num_heads, head_width)
+    vectors = stacked.reshape(len(stacked), num_heads + 2 * groups, head_width)
+    results = mixed.reshape(len(stacked), num_heads, head_width)
     group = claim(counters, which, groups)
     while group < groups:
-        for token in range(len(joined)):
+        for token in range(len(stacked)):
             for head in range(group * shared_by, (group + 1) * shared_by):
                 _prepare(vectors[token, head], query_gain, epsilon, cosine, sine, token)
             key = vectors[token, num_heads + group]
             _prepare(key, key_gain, epsilon, cosine, sine, token)
             keys[rows[token], group, places[token]] = key
             values[rows[token], group, places[token]] = vectors[token, num_heads + groups + group]
-        for token in range(len(joined)):
+        for token in range(len(stacked)):
             key, value = keys[rows[token], group], values[rows[token], group]
             for head in range(group * shared_by, (group + 1) * shared_by):
                 _attend(vectors[token, head], key, value, places[token] + 1, results[token, head])
@@ -229,8 +244,8 @@ def _share_heads(
 
 
 @kernel_of_sums
-def _attend(query: Any, key: Any, value: Any, count: int, result: Any) -> None:
-    """softmax(q·k/√d) v over the first `count` keys: key and value (places, head_width)."""
+def _attend(query: Array, key: Array, value: Array, count: int, result: Array) -> None:
+    """result = softmax(q·k/√d) v over the first `count` keys: key and value (places, head_width)."""
     width = len(query)
     scale = np.float32(1 / math.sqrt(width))
     weights = np.empty(count, np.float32)
@@ -253,8 +268,16 @@ def _attend(query: Any, key: Any, value: Any, count: int, result: Any) -> None:
 
 
 @kernel
-def _share_input(block: Any, example: Any, x: Any, hidden: Any, activation: int, counters: Any, which: int) -> None:
-    """f(W₁ x), or silu(W₁ x) ⊙ W₃ x where both matrices are one, W₃ below W₁."""
+def _share_input(
+    block: Array,
+    example: Array,
+    x: Array,
+    hidden: Array,
+    activation: int,
+    counters: Array,
+    which: int,
+) -> None:
+    """One thread's share of hidden = f(W₁ x), or of silu(W₁ x) ⊙ W₃ x (SwiGLU), whose matrices are one, W₃ below W₁."""
     count, width = x.shape
     inner = hidden.shape[1]
     outputs = 2 * inner if activation == SWIGLU else inner
@@ -278,7 +301,7 @@ def _share_input(block: Any, example: Any, x: Any, hidden: Any, activation: int,
 
 
 @kernel_of_sums
-def _activate(x: Any, other: Any, activation: int, results: Any) -> None:
+def _activate(x: Array, other: Array, activation: int, results: Array) -> None:
     if activation == SWIGLU:
         for i in range(len(results)):
             results[i] = x[i] / (1 + np.exp(-x[i])) * other[i]
@@ -299,7 +322,7 @@ def _activate(x: Any, other: Any, activation: int, results: Any) -> None:
 
 
 @kernel_of_sums
-def _normalise(x: Any, block: Any, column: int, epsilon: Any, is_rms: bool, results: Any) -> None:
+def _normalise(x: Array, block: Array, column: int, epsilon: np.float32, is_rms: bool, results: Array) -> None:
     width = x.shape[1]
     gain, shift = _vector(block[column], width), _vector(block[column + 1], width)
     for row in range(len(x)):
@@ -319,8 +342,8 @@ def _normalise(x: Any, block: Any, column: int, epsilon: Any, is_rms: bool, resu
 
 
 @kernel_of_sums
-def _prepare(x: Any, gain: Any, epsilon: Any, cosine: Any, sine: Any, token: int) -> None:
-    """A query or a key as attention compares it: normalised where there is a gain, turned where there are angles."""
+def _prepare(x: Array, gain: Array, epsilon: np.float32, cosine: Array, sine: Array, token: int) -> None:
+    """Norm and rotate a query or key in place: norm it where there is a gain, rotate it where there are angles."""
     if len(gain):
         square = np.float32(0)
         for i in range(len(x)):
@@ -336,7 +359,7 @@ def _prepare(x: Any, gain: Any, epsilon: Any, cosine: Any, sine: Any, token: int
 
 
 @kernel
-def _add(x: Any, added: Any) -> None:
+def _add(x: Array, added: Array) -> None:
     for row in range(len(x)):
         for i in range(x.shape[1]):
             x[row, i] += added[row, i]

@@ -1,12 +1,11 @@
-"""Keys and values of what a batch has read, kept so that they need not be computed again.
+"""The key-value cache: keys and values of the tokens that a batch has read, so that they are computed only once.
 
-A `KeyValues` is a state and stays what it is, but the buffers behind it have room for more rows and more tokens, and
-what follows is written there: in place by the newest state of a buffer, into a copy by any other. So a step costs what
-it adds, and a state that was stepped from may be stepped from again.
+A `KeyValues` is a state and never changes, but the buffers behind it have room for more rows and more tokens, and new
+tokens are written there: in place by the newest state of a buffer, into a copy by any other. So a step costs only what
+it adds, and decoding may branch from any earlier state.
 """
 
 import sys
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,17 +13,19 @@ from torch import Tensor
 
 from chainrule.layers.positions import places
 
+_Index = tuple[slice | Tensor, slice, slice | Tensor]  # of rows, heads and tokens
+
 
 class _Buffers:
-    """Keys of each layer, then values of each; zero where nothing was written: (rows, heads, tokens, head_width)."""
+    """Tensors (rows, heads, tokens, head_width): keys of each layer, then values; zero where nothing was written."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self.tensors = tensors
-        self.newest = 0  # the version of the state that may write
+        self.newest = 0  # the version of the one state that may write in place
 
 
 class KeyValues:
-    """Of every layer: (rows, heads, tokens, head_width) each. Rows may be of different lengths."""
+    """The keys and values of every layer, (rows, heads, tokens, head_width) each. Rows may have different lengths."""
 
     def __init__(self, buffers: _Buffers, lengths: np.ndarray, limit: int | None) -> None:
         buffers.newest += 1
@@ -32,22 +33,22 @@ class KeyValues:
         self.lengths = lengths  # (rows,)
         self.longest = int(lengths.max(initial=0))
         self._is_even = bool((lengths == self.longest).all())
-        self._limit = limit  # the most tokens that a row can have; None: any number
-        self._new: Any = None  # where the tokens stand that are being written
+        self._limit = limit  # the most tokens that a row can have; None: no limit
+        self._new: _Index | None = None  # where in the buffers the tokens of the last `extend` are written
 
     @classmethod
     def start(cls, num_layers: int, rows: int, heads: int, like: Tensor, limit: int | None = None) -> "KeyValues":
-        """Nothing is read yet. `like` (..., head_width) tells width, type and device."""
+        """An empty cache, its head width, type and device those of `like` (..., head_width)."""
         tensors = [like.new_zeros(rows, heads, 0, like.shape[-1]) for _ in range(2 * num_layers)]
         return cls(_Buffers(tensors), np.zeros(rows, np.int64), limit)
 
     @property
     def first(self) -> int | Tensor:
-        """Where the next token stands: one place where all rows are equally long, else (rows,)."""
+        """The position of the next token: one number where all rows are equally long, else one for each, (rows,)."""
         return self.longest if self._is_even else torch.from_numpy(self.lengths).to(self._tensors[0].device)
 
     def extend(self, time: int) -> "KeyValues":
-        """The state after `time` more tokens in every row; what it is to hold of them, each layer has to `write`."""
+        """The state after `time` more tokens in every row, whose keys and values each layer then has to `write`."""
         after = KeyValues(self._with_room(len(self.lengths), self.longest + time), self.lengths + time, self._limit)
         first, every = self.first, slice(None)
         if isinstance(first, int):
@@ -58,35 +59,34 @@ class KeyValues:
         return after
 
     def write(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of a layer for all that was read, given those of the new tokens."""
+        """Store a layer's keys and values of the new tokens; returns those of all tokens so far."""
         tensors, rows, longest = self._tensors, len(self.lengths), self.longest
         keys = tensors[layer][:rows, :, :longest]
         values = tensors[layer + len(tensors) // 2][:rows, :, :longest]
         if not self._is_even:
             key, value = key.transpose(1, 2), value.transpose(1, 2)
+        assert self._new is not None, "extend makes room before anything is written"
         keys[self._new], values[self._new] = key, value
         return keys, values
 
     def shorten(self, count: int) -> "KeyValues":
-        """Without the last so many tokens of every row, in the same buffers."""
+        """The state without the last `count` tokens of every row, in the same buffers."""
         return KeyValues(self._buffers, self.lengths - count, self._limit)
 
     @property
-    def memory(self) -> tuple[list[int], tuple[int, ...]]:
-        """The addresses of keys of each layer, then of values, and their shape with all room there is.
-
-        For kernels that write there by themselves.
-        """
+    def buffer_addresses(self) -> tuple[list[int], tuple[int, ...]]:
+        """For kernels that write into the buffers: where the keys of each layer begin, then the values of each, and
+        the shape that all buffers have."""
         tensors = self._tensors
         return [each.data_ptr() for each in tensors], tuple(tensors[0].shape)
 
-    def __getitem__(self, rows: Any) -> "KeyValues":
-        """A batch made of these rows, in buffers of its own."""
+    def __getitem__(self, rows: np.ndarray) -> "KeyValues":
+        """The cache of a batch made of these rows, in buffers of its own."""
         tensors = [each[:, :, : self.longest][rows] for each in self._tensors]
         return KeyValues(_Buffers(tensors), self.lengths[rows], self._limit)
 
     def add_rows(self, others: "KeyValues") -> "KeyValues":
-        """These rows after its own."""
+        """The cache of a batch with the rows of `others` after its own."""
         count, length = len(self.lengths), others.longest
         lengths = np.concatenate([self.lengths, others.lengths])
         buffers = self._with_room(len(lengths), max(self.longest, length))
@@ -97,7 +97,7 @@ class KeyValues:
         return KeyValues(buffers, lengths, self._limit)
 
     def remove_row(self, row: int) -> "KeyValues":
-        """Without this row, whose place the last one takes. No state in the same buffers can be used any more."""
+        """The cache without this row; the last row takes its place. States that share its buffers become invalid."""
         last = len(self.lengths) - 1
         kept = np.arange(last)
         kept[row:][:1] = last
@@ -115,13 +115,13 @@ class KeyValues:
 
     @property
     def _may_write(self) -> bool:
-        """Whether this is the newest state, and neither gradients nor torch's inference mode forbid to write."""
+        """Whether this is the newest state of its buffers, and gradients and torch's inference mode allow writing."""
         held = self._tensors[0]
         is_plain = not held.requires_grad and held.is_inference() == torch.is_inference_mode_enabled()
         return self._version == self._buffers.newest and is_plain and not torch.is_grad_enabled()
 
     def _with_room(self, rows: int, time: int) -> _Buffers:
-        """Its own buffers if they may be written and are large enough, else copies, of twice the size where not."""
+        """The same buffers if they may be written to and are large enough; else copies, twice as large if needed."""
         rows_held, heads, time_held, width = self._tensors[0].shape
         if self._may_write and rows <= rows_held and time <= time_held:
             return self._buffers

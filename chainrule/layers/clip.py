@@ -1,4 +1,4 @@
-"""Clipping by global norm: exploding gradients are scaled down, all together, so that their direction stays."""
+"""Gradient clipping by global norm: all gradients are scaled down together, so that their direction stays."""
 
 from collections.abc import Iterable
 
@@ -8,9 +8,9 @@ from torch import Tensor
 
 @torch.no_grad()
 def clip_by_global_norm(parameters: Iterable[Tensor], limit: float) -> float:
-    """The norm of all gradients as one vector, before; above `limit` (0: none) they are scaled to it.
+    """Scale all gradients to the norm `limit` if theirs, as one vector, is larger (0: no limit); returns it as it was.
 
-    Equal to torch.nn.utils.clip_grad_norm_, and good for sparse gradients too.
+    Equal to torch.nn.utils.clip_grad_norm_, and works for sparse gradients, too.
     """
     gradients = []
     for parameter in parameters:

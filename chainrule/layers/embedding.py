@@ -21,12 +21,12 @@ def ngram_hashes(tokens: Tensor, recent: Tensor, largest: int, rows: int) -> lis
     tokens (batch, time), recent (batch, largest - 1): what came before, NONE where nothing did.
     """
     time = tokens.shape[1]
-    joined = torch.cat([recent, tokens], 1) + 2  # NONE becomes 1, so that it counts
+    words = torch.cat([recent, tokens], 1) + 2  # NONE becomes 1, so that it counts
     value = tokens + 2
     hashes = []
     for n in range(2, largest + 1):
         begin = largest - n
-        value = value * MIX + joined[:, begin : begin + time]  # wraps around at 64 bits, on every machine alike
+        value = value * MIX + words[:, begin : begin + time]  # wraps around at 64 bits, on every machine alike
         mixed = (value ^ (value >> 29)) * MIX
         hashes.append((mixed ^ (mixed >> 32)) & (rows - 1))
     return hashes

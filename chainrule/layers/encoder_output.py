@@ -1,18 +1,18 @@
-"""What an encoder has written, for a decoder to look at: vectors at every place of the source, for rows of any length.
+"""The output of an encoder: vectors for every position of the source, which the attention of a decoder reads.
 
-A `Memory` is part of a state: rows can be picked, added and removed, whatever the lengths of their sources.
+An `EncoderOutput` is part of a state: rows can be selected, added and removed, whatever the lengths of their sources.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 
-class Memory:
-    """Tensors (rows, places, width) that belong together, such as keys and values; a row has `lengths` places."""
+class EncoderOutput:
+    """Tensors (rows, places, width) that belong together, such as keys and values; row i has lengths[i] places."""
 
     def __init__(self, tensors: Sequence[Tensor], lengths: Tensor):
         self.tensors, self.lengths = tuple(tensors), lengths
@@ -23,29 +23,29 @@ class Memory:
 
     @property
     def bias(self) -> Tensor:
-        """What is added to scores: 0 where a row has a place, -inf beyond its end: (rows, 1, places)."""
+        """A bias on attention scores: 0 for the places of a row, -inf for the padding after them: (rows, 1, places)."""
         return hide_padding(self.lengths, self.places, self.tensors[0].dtype)
 
-    def __getitem__(self, rows: Any) -> "Memory":
+    def __getitem__(self, rows: Tensor | np.ndarray) -> "EncoderOutput":
         lengths = self.lengths[rows]
         longest = int(lengths.max()) if len(lengths) else 0
-        return Memory([each[rows][:, :longest] for each in self.tensors], lengths)
+        return EncoderOutput([each[rows][:, :longest] for each in self.tensors], lengths)
 
-    def add_rows(self, others: "Memory") -> "Memory":
+    def add_rows(self, others: "EncoderOutput") -> "EncoderOutput":
         longest = max(self.places, others.places)
         both = zip(self.tensors, others.tensors, strict=True)
         tensors = [torch.cat([_grown(mine, longest), _grown(theirs, longest)]) for mine, theirs in both]
-        return Memory(tensors, torch.cat([self.lengths, others.lengths]))
+        return EncoderOutput(tensors, torch.cat([self.lengths, others.lengths]))
 
-    def remove_row(self, row: int) -> "Memory":
-        """Without this row, whose place the last one takes."""
+    def remove_row(self, row: int) -> "EncoderOutput":
+        """The rows without this one; the last row takes its place."""
         kept = torch.arange(len(self.lengths) - 1)
         kept[row:][:1] = len(self.lengths) - 1
         return self[kept]
 
 
 def hide_padding(lengths: Tensor, places: int, dtype: torch.dtype) -> Tensor:
-    """0 for places within the lengths and -inf beyond: (rows, 1, places)."""
+    """A bias of 0 for places within the lengths and -inf for padding: (rows, 1, places)."""
     beyond = torch.arange(places, device=lengths.device) >= lengths[:, None]
     return torch.zeros(beyond.shape, dtype=dtype, device=lengths.device).masked_fill_(beyond, -torch.inf)[:, None]
 

@@ -1,17 +1,15 @@
-"""What reads a source: vectors at each of its places, and one thought vector for all of it.
+"""Encoders read a source and give a vector for each of its positions, and one context vector for all of it.
 
-A recurrent encoder reads ahead (left to right), back (right to left) or both ways; its thought is the state in which it
-ends. A Transformer's is the mean of what it wrote. Neither depends on the padding after a row's end.
+A recurrent encoder reads ahead (left to right), back (right to left) or both ways; its context vector is its last
+state. A Transformer's is the mean of its outputs, scaled to the length √width. Neither depends on the padding.
 """
-
-from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from chainrule.layers.attention import Positions
-from chainrule.layers.block_config import Shape
+from chainrule.layers.block_config import BlockConfig
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoder_output import hide_padding
 from chainrule.layers.recurrent import Recurrent, reverse
@@ -35,32 +33,28 @@ class RecurrentEncoder(nn.Module):
         )
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """(rows, places, width) -> the same shape, and (rows, width)."""
-        turn = partial(_turned, lengths=lengths) if self.direction == "back" else _unchanged
-        outputs, state = self.recurrent(turn(x), None, lengths)
+        """x (rows, places, width) -> outputs of the same shape, and the context vectors (rows, width)."""
+        outputs, state = self.recurrent(self._in_order(x, lengths), None, lengths)
         last = state[-self.recurrent.num_directions :]
-        return turn(outputs), torch.cat([parts[0] for parts in last], -1)
+        return self._in_order(outputs, lengths), torch.cat([parts[0] for parts in last], -1)
 
-
-def _turned(x: Tensor, lengths: Tensor) -> Tensor:
-    return reverse(x.transpose(0, 1), lengths).transpose(0, 1)
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
+    def _in_order(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """x (rows, places, width), with the places of each row reversed where it is read from right to left."""
+        return reverse(x.transpose(0, 1), lengths).transpose(0, 1) if self.direction == "back" else x
 
 
 class TransformerEncoder(nn.Module):
-    def __init__(self, shape: Shape, num_layers: int):
+    def __init__(self, config: BlockConfig, num_layers: int):
         super().__init__()
-        self.shape = shape
-        self.blocks = nn.ModuleList(shape.make_block() for _ in range(num_layers))
-        self.norm = shape.last_norm()
+        self.config = config
+        self.blocks = nn.ModuleList(config.make_block() for _ in range(num_layers))
+        self.norm = config.last_norm()
 
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """x (rows, places, width) -> outputs of the same shape, and the context vectors (rows, width)."""
         places = x.shape[1]
-        positions = Positions(self.shape.turn(x, 0), hide_padding(lengths, places, x.dtype)[:, None])
-        x = self.shape.place(x, 0)
+        positions = Positions(self.config.rotation(x, 0), hide_padding(lengths, places, x.dtype)[:, None])
+        x = self.config.add_positions(x, 0)
         for block in self.blocks:
             x = block(x, positions)
         x = self.norm(x).masked_fill(torch.arange(places, device=x.device)[:, None] >= lengths[:, None, None], 0)

@@ -1,6 +1,6 @@
-"""What every gate of a recurrent cell was at every step, from what the cell read and what came out.
+"""The values of every gate of a recurrent cell at every step, computed again from its inputs and outputs.
 
-The cells' own loops keep no gates, or a kernel of torch's runs them; their equations are those of layers/cells.py.
+The cells do not keep their gates while they run. The equations are those of layers/cells.py.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""y = W x + b, fast for a few rows x too (matvec.py); a weight that has an `int8` is then read as that."""
+"""y = W x + b. For a few rows x, faster kernels than torch's are used (matvec.py), on int8 codes if there are any."""
 
 import numpy as np
 import torch
@@ -43,12 +43,12 @@ def are_for_kernels(x: Tensor, weight: Tensor) -> bool:
 
 
 def as_array(vector: Tensor | None) -> np.ndarray:
-    """The same memory; empty where there is none."""
+    """The array of a tensor, without copying; an empty one for None."""
     found: np.ndarray = NOTHING if vector is None else vector.detach().numpy()
     return found
 
 
 def as_arrays(weight: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """What a product reads of it: the weights themselves, or their codes and scales."""
+    """What kernels read of a weight: itself and an empty array, or its int8 codes and their scales."""
     small: Int8 | None = getattr(weight, "int8", None)
     return (weight.detach().numpy(), NOTHING) if small is None else (small.codes, small.scales)

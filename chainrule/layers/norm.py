@@ -1,15 +1,14 @@
 """RMSNorm, x / √(mean x² + ε) ⊙ gain (Zhang and Sennrich, 2019), with its gradient written out; or torch's LayerNorm.
 
-torch.nn.RMSNorm is the same made of smaller steps, which on a CPU takes four times as long.
+torch.nn.RMSNorm computes the same in smaller steps, which on a CPU takes four times as long.
 """
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from chainrule.layers._choices import NORMS
+from chainrule.layers.gradient_context import GradientContext
 
 
 def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -19,14 +18,14 @@ def _normed(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
 
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
+    def forward(ctx: GradientContext, x: Tensor, gain: Tensor, epsilon: float) -> Tensor:
         normed, scale = _normed(x, epsilon)
         ctx.save_for_backward(normed, scale, gain)
         return normed * gain
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         normed, scale, gain = ctx.saved_tensors
         product = gradient * normed  # dy ⊙ x̂
         to_gain = product.flatten(0, -2).sum(0)
@@ -51,5 +50,5 @@ KINDS = NORMS
 
 
 def make_norm(kind: str, width: int, epsilon: float = 1e-5, bias: bool = True) -> nn.Module:
-    """`bias`: of a LayerNorm; an RMSNorm never has one."""
+    """A norm of a kind, "layer" or "rms". `bias`: whether a LayerNorm has one; an RMSNorm never does."""
     return RMSNorm(width, epsilon) if kind == "rms" else nn.LayerNorm(width, eps=epsilon, bias=bias)

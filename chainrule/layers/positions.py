@@ -1,13 +1,13 @@
-"""Where a token stands: sinusoids or a learned table joined to its embedding, rotation of queries and keys, or a
-bias on attention scores that depends on distance (ALiBi, or learned per bucket of distances as in T5).
+"""Positions of tokens: sinusoids or a learned table added to the embedding; rotary angles by which queries and keys are
+rotated (RoPE, Su et al., 2021); or a bias on attention scores that depends on distance (ALiBi, or learned per bucket of
+distances as in T5).
 
-Tokens stand at `first` and after it: one place for all rows of a batch, or a tensor of one for each row. The rows then
-have an axis of their own in what is returned.
+The positions are `first`, first + 1, ...: `first` is one number for all rows of a batch, or a tensor with one for each
+row. In the second case results have an axis for the rows.
 """
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from chainrule.layers._choices import AT_INPUT as AT_INPUT
 from chainrule.layers._choices import BY_DISTANCE as BY_DISTANCE
 from chainrule.layers._choices import POSITIONS, RELATIVE_BUCKETS
+from chainrule.layers.gradient_context import GradientContext
 from chainrule.layers.roles import Role, declare
 
 KINDS = POSITIONS
@@ -35,7 +36,7 @@ def places(first: First, count: int, device: torch.device | None = None) -> Tens
 
 
 def end(first: First, count: int) -> int:
-    """One past the last place of the longest row."""
+    """One past the last position of the longest row."""
     return count + (first if isinstance(first, int) else int(first.max()))
 
 
@@ -65,19 +66,19 @@ class LearnedPositions(nn.Module):
         return self.weight[first : first + count] if isinstance(first, int) else self.weight[places(first, count)]
 
 
-def rotations(
+def rotary_angles(
     first: First, count: int, width: int, base: float, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """cos and sin of the angle t / base^(2i/width) for halves (i, i + width/2): two tensors (count, width)."""
+    """cos and sin of the rotary angle t / base^(2i/width) of each pair (i, i + width/2): two tensors (count, width)."""
     enough = 1 << (end(first, count) - 1).bit_length()  # a power of two, so that few tables are made
-    cosines, sines = _table_of_rotations(enough, width, base, device, dtype)
+    cosines, sines = _table_of_angles(enough, width, base, device, dtype)
     which = slice(first, first + count) if isinstance(first, int) else places(first, count)
     return cosines[which], sines[which]
 
 
 @lru_cache(maxsize=32)
 @torch.inference_mode(False)  # what is kept must serve training too, whoever asked first
-def _table_of_rotations(
+def _table_of_angles(
     count: int, width: int, base: float, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     times = torch.arange(count, dtype=dtype, device=device)
@@ -87,40 +88,40 @@ def _table_of_rotations(
 
 
 class _Rotate(torch.autograd.Function):
-    """The way back is the same turn in the other direction, so nothing of the vectors need be kept."""
+    """The gradient is rotated by the opposite angle, so the vectors need not be kept for it."""
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         ctx.save_for_backward(cosine, sine)
-        return _turn(vectors, cosine, sine, 1)
+        return _rotated(vectors, cosine, sine, 1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, None, None]:
         cosine, sine = ctx.saved_tensors
-        return _turn(gradient, cosine, sine, -1), None, None
+        return _rotated(gradient, cosine, sine, -1), None, None
 
 
-def _turn(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tensor:
+def _rotated(vectors: Tensor, cosine: Tensor, sine: Tensor, direction: int) -> Tensor:
     low, high = vectors.chunk(2, -1)
-    turned = vectors * cosine
+    rotated = vectors * cosine
     half = sine[..., : sine.shape[-1] // 2]
-    turned_low, turned_high = turned.chunk(2, -1)
-    turned_low.addcmul_(high, half, value=-direction)
-    turned_high.addcmul_(low, half, value=direction)
-    return turned
+    rotated_low, rotated_high = rotated.chunk(2, -1)
+    rotated_low.addcmul_(high, half, value=-direction)
+    rotated_high.addcmul_(low, half, value=direction)
+    return rotated
 
 
 def rotate(vectors: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Turn each pair (x_i, x_{i + width/2}) of (..., width) by its position's angle, as Llama does.
+    """Rotate each pair (x_i, x_{i + width/2}) of vectors (..., width) by the angle of its position, as Llama does.
 
-    Where angles are of a smaller width, only that much of the vectors is turned.
+    Where the angles have a smaller width, only that much of the vectors is rotated and the rest stays.
     """
     if cosine.shape[-1] < vectors.shape[-1]:
-        turned, rest = vectors.split([cosine.shape[-1], vectors.shape[-1] - cosine.shape[-1]], -1)
-        return torch.cat([rotate(turned, cosine, sine), rest], -1)
+        rotary, rest = vectors.split([cosine.shape[-1], vectors.shape[-1] - cosine.shape[-1]], -1)
+        return torch.cat([rotate(rotary, cosine, sine), rest], -1)
     if not torch.is_grad_enabled():
-        return _turn(vectors, cosine, sine, 1)
+        return _rotated(vectors, cosine, sine, 1)
     rotated: Tensor = _Rotate.apply(vectors, cosine, sine)
     return rotated
 
@@ -138,14 +139,14 @@ def alibi_slopes(num_heads: int) -> list[float]:
 def distances(first: First, count: int, device: torch.device | None = None) -> Tensor:
     """How far back key j is from query first + i; negative for the future: (count, first + count).
 
-    Of rows, all have as many keys as the longest.
+    Where rows differ, all have as many keys as the longest.
     """
     queries = places(first, count, device)
     return queries[..., None] - torch.arange(end(first, count), device=queries.device)
 
 
 def hidden_future(first: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """0 for what a query may see and -inf for what is after it: (rows, 1, count, keys), alike for all heads."""
+    """A bias of 0 for keys that a query may see and -inf for later ones: (rows, 1, count, keys), for all heads."""
     distance = distances(first, count)[:, None]
     return torch.zeros(distance.shape, dtype=dtype, device=first.device).masked_fill_(distance < 0, -torch.inf)
 

@@ -1,23 +1,29 @@
-"""The loops over time of the cells that torch has no kernel for, or a slower one, with backward written by hand.
+"""Loops over time for the cells that torch has no fast kernel for, with backpropagation through time written by hand.
 
 Each takes what the inputs add to its gates at all steps, p_t = W_x x_t + b. The backward of every cell with one state
 has one shape: with g = dL/dh_t, its gates get dL/da_t = g ⊙ slope_t, where the slopes do not depend on g and are found
 for all steps at once, and dL/dh_{t-1} gains g ⊙ keep_t + W_hᵀ dL/da_t. Gradients of W_h are one product at the end.
 """
 
-from typing import Any
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from chainrule.layers.gradient_context import GradientContext
+
+
+class _ElmanContext(GradientContext, Protocol):
+    nonlinearity: str
+
 
 class ElmanSteps(Function):
     """h_t = σ(p_t + W h_{t-1}) for all t: (time, batch, width)."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor, nonlinearity: str) -> Tensor:
+    def forward(ctx: _ElmanContext, projected: Tensor, before: Tensor, weight: Tensor, nonlinearity: str) -> Tensor:
         hidden = _room(projected, before)
         steps = hidden.unbind()
         squash = {"logistic": Tensor.sigmoid_, "tanh": Tensor.tanh_, "relu": Tensor.relu_}[nonlinearity]
@@ -30,7 +36,7 @@ class ElmanSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _ElmanContext, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weight = ctx.saved_tensors
         new = hidden[1:]
         if ctx.nonlinearity == "relu":
@@ -45,7 +51,7 @@ class UGRNNSteps(Function):
     """R = tanh(first half of p_t + W h_{t-1}), G = σ(second half), h_t = R + G ⊙ (h_{t-1} - R)."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, projected: Tensor, before: Tensor, weight: Tensor) -> Tensor:
         hidden, gates = _room(projected, before), torch.empty_like(projected)
         steps = hidden.unbind()
         candidates, updates = (part.unbind() for part in gates.chunk(2, -1))
@@ -58,7 +64,7 @@ class UGRNNSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, ...]:
         hidden, gates, weight = ctx.saved_tensors
         candidate, update = gates.chunk(2, -1)
         slopes = gates.new_empty(*candidate.shape[:2], 2, candidate.shape[2])  # (time, batch, gates, width)
@@ -73,7 +79,7 @@ class GRUSteps(Function):
     """r, z = σ(p_t + W h_{t-1} + c), n = tanh(p_t + r ⊙ (W h_{t-1} + c)), h_t = n + z ⊙ (h_{t-1} - n)."""
 
     @staticmethod
-    def forward(ctx: Any, projected: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: GradientContext, projected: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         hidden, gates = _room(projected, before), torch.empty_like(projected)
         width = hidden.shape[2]
         new = torch.empty_like(hidden[1:])
@@ -91,7 +97,7 @@ class GRUSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, ...]:
         hidden, gates, new, weight = ctx.saved_tensors
         time, batch, width = new.shape
         reset, update, recalled = gates.split(width, -1)

@@ -14,8 +14,8 @@ State = tuple[Parts, ...]  # an entry per layer, or two (ahead, back) where both
 class Recurrent(nn.Module):
     """Every layer reads the one before: x ← dropout(cell(x)), or x + dropout(cell(x)) where it is residual.
 
-    The first layer is never residual: what it reads are words, and a word should not be asked to predict itself.
-    `cell` makes a cell of an input width, a width and a recurrent dropout: a class of cells.py, or a partial of it.
+    The first layer is never residual: it reads the embedding of the current word, which should not predict itself.
+    `cell` makes a cell of an input width, a width and a recurrent dropout: a class of cells.py, or a partial of one.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Recurrent(nn.Module):
 
 
 def reverse(sequence: Tensor, lengths: Tensor | None) -> Tensor:
-    """(time, batch, width) with time turned round in every row, up to its own length."""
+    """A sequence (time, batch, width) with every row reversed, up to its own length."""
     if lengths is None:
         return sequence.flip(0)
     time, batch = sequence.shape[:2]

@@ -6,18 +6,21 @@ by one over its chance of being in the sample: on average the sum is exact. The 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from chainrule.layers.gradient_context import GradientContext
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger ones leave its cache
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    def forward(
+        ctx: GradientContext, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+    ) -> Tensor:
         total = hidden.new_zeros(())
         to_hidden, to_weight, to_bias = torch.empty_like(hidden), torch.zeros_like(weight), torch.zeros_like(bias)
         rows = max(1, LOGITS_AT_ONCE // len(weight))
@@ -41,7 +44,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_weight, to_bias = ctx.saved_tensors
         return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
 
@@ -49,9 +52,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float = 0.0
 ) -> Tensor:
-    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), without ever holding all logits.
+    """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), a few rows of logits at a time.
 
-    `smoothing`: the part of the target's probability that is given to all words alike.
+    `smoothing`: label smoothing, the part of the probability that is spread over all words.
     """
     bias = hidden.new_zeros(len(weight)) if bias is None else bias
     total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
@@ -60,7 +63,7 @@ def linear_cross_entropy(
 
 @dataclass(frozen=True)
 class Candidates:
-    """The words of one step's softmax."""
+    """The words over which one step computes its softmax."""
 
     ids: Tensor  # (candidates,)
     correction: Tensor  # (candidates,) minus the log of each one's chance
@@ -77,7 +80,7 @@ class Sampler:
         self.vocabulary_size = len(counts)
 
     def draw(self) -> Candidates:
-        """From torch's own random numbers, so that a seed before it decides."""
+        """Draw candidates with torch's random numbers, so that torch.manual_seed decides."""
         drawn = torch.rand(len(self.rest)) < self.chances
         ids = torch.cat([self.head, self.rest[drawn]])
         correction = torch.cat([torch.zeros(len(self.head)), -self.chances[drawn].log()])
@@ -87,7 +90,7 @@ class Sampler:
 
 
 def _scaled_to(weights: Tensor, total: float) -> Tensor:
-    """Chances in proportion to the weights, none above one, that add up to `total`."""
+    """Probabilities in proportion to the weights, none above one, whose sum is `total`."""
     low, high = 0.0, float(1 / weights.min()) if len(weights) else 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -100,7 +103,9 @@ def _scaled_to(weights: Tensor, total: float) -> Tensor:
 
 class _SampledCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, drawn: Candidates) -> Tensor:
+    def forward(
+        ctx: GradientContext, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, drawn: Candidates
+    ) -> Tensor:
         words, wanted_words = weight[drawn.ids], weight[targets]  # (candidates, width), (rows, width)
         wanted = (hidden * wanted_words).sum(1) + bias[targets]
         place, last = drawn.place[targets], len(drawn.ids)
@@ -124,7 +129,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
         to_hidden, to_weight, to_bias = ctx.saved_tensors
         return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
 

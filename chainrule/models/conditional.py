@@ -1,7 +1,8 @@
 """One text from another: p(y | x) = Π p(y_t | y_<t, x). An encoder reads the source x, a decoder writes the target y.
 
-They are joined by a thought vector (the encoder's last state starts the decoder), by additive or dot-product
-attention, or by the cross-attention of Transformers. The condition is {"source": (batch, places), "lengths": (batch,)}.
+They are joined by one context vector (the encoder's last state starts the decoder; Sutskever et al., 2014), by additive
+or dot-product attention, or by the cross-attention of Transformers. The condition is
+{"source": (batch, places), "lengths": (batch,)}.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
 from chainrule.errors import UserError
 from chainrule.layers.block import Block
-from chainrule.layers.block_config import POSITIONS, Shape
+from chainrule.layers.block_config import POSITIONS, BlockConfig
 from chainrule.layers.cells import CELLS
 from chainrule.layers.decoders import RecurrentDecoder, TransformerDecoder
 from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerEncoder
@@ -28,7 +29,8 @@ from chainrule.models.contract import IGNORE, Batch, Loss, State, check_ids
 
 TASK = "translation"  # what it learns, for people who give it plain text
 KINDS = (*CELLS, "transformer")
-JOINS = ("thought", "additive", "dot", "cross")
+CONTEXT_VECTOR, THOUGHT = "context-vector", "thought"  # the second is an old spelling of the first
+JOINS = (CONTEXT_VECTOR, "additive", "dot", "cross")
 CHOICES = {
     "activation": tuple(ACTIVATIONS),
     "norm": NORMS,
@@ -42,7 +44,7 @@ CHOICES = {
 class Config:
     encoder: str = "transformer"  # or elman, ugrnn, gru, lstm
     decoder: str = "transformer"  # the same kinds
-    join: str = "cross"  # of a Transformer that writes; of a recurrent decoder: thought, additive or dot
+    join: str = "cross"  # of a Transformer that writes; of a recurrent decoder: context-vector, additive or dot
     direction: str = "both"  # in which a recurrent encoder reads: ahead, back (right to left) or both
     width: int = 256
     encoder_layers: int = 3
@@ -68,6 +70,8 @@ class Config:
     def __post_init__(self) -> None:
         require_choice("encoder", self.encoder, KINDS)
         require_choice("decoder", self.decoder, KINDS)
+        if self.join == THOUGHT:
+            object.__setattr__(self, "join", CONTEXT_VECTOR)
         require_choice("join", self.join, JOINS)
         require_choice("direction", self.direction, DIRECTIONS)
         for name, known in CHOICES.items():
@@ -79,7 +83,7 @@ class Config:
         if (self.decoder == "transformer") != (self.join == "cross"):
             raise UserError(
                 f"a {self.decoder} decoder cannot have the join '{self.join}'; a transformer has cross, "
-                "the others have thought, additive or dot"
+                "the others have context-vector, additive or dot"
             )
         if "transformer" in (self.encoder, self.decoder) and self.width % (2 * self.num_heads):
             raise UserError(f"width must be an even multiple of num_heads, got {self.width} and {self.num_heads}")
@@ -99,10 +103,11 @@ SIZES = {
     "tiny": Config(width=32, encoder_layers=1, decoder_layers=2, num_heads=2),
     "small": Config(width=256, encoder_layers=3, decoder_layers=3),
     "medium": Config(width=512, encoder_layers=6, decoder_layers=6, num_heads=8),
-    "thought": _recurrent(join="thought", direction="back", decoder_layers=1),
+    CONTEXT_VECTOR: _recurrent(join=CONTEXT_VECTOR, direction="back", decoder_layers=1),
     "additive": _recurrent(join="additive", decoder_layers=2),
     "dot": _recurrent(join="dot", decoder_layers=2),
 }
+SIZES[THOUGHT] = SIZES[CONTEXT_VECTOR]
 DEFAULT_SIZE = "small"
 DEFAULT_TOKENIZER = "bpe"
 
@@ -128,26 +133,26 @@ class Model(NeuralModel):
 
     def _make_encoder(self, config: Config) -> RecurrentEncoder | TransformerEncoder:
         if config.encoder == "transformer":
-            return TransformerEncoder(self._shape(config), config.encoder_layers)
+            return TransformerEncoder(self._blocks(config), config.encoder_layers)
         return RecurrentEncoder(
             config.encoder, config.width, config.encoder_layers, config.direction, config.residual, config.dropout
         )
 
     def _make_decoder(self, config: Config) -> RecurrentDecoder | TransformerDecoder:
         if config.decoder == "transformer":
-            return TransformerDecoder(self._shape(config), config.decoder_layers)
+            return TransformerDecoder(self._blocks(config), config.decoder_layers)
         return RecurrentDecoder(
             config.decoder, config.width, config.decoder_layers, config.join, config.residual, config.dropout
         )
 
-    def _shape(self, config: Config) -> Shape:
-        return Shape(
+    def _blocks(self, config: Config) -> BlockConfig:
+        return BlockConfig(
             config.width, config.num_heads, config.width_of_feedforward, config.activation, config.dropout,
             config.norm, config.norm_placement, config.qk_norm, config.bias, config.positions,
         )  # fmt: skip
 
     def _initialise(self) -> None:
-        """Matrices keep the length of what they are given; blocks of a Transformer begin as nothing."""
+        """Matrices keep the length of what they are given; blocks of a Transformer first add nothing."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=module.in_features**-0.5)
@@ -173,10 +178,10 @@ class Model(NeuralModel):
     def start(self, batch_size: int, condition: Any = None) -> State:
         if condition is None:
             raise UserError("this model writes one text from another, so it needs a source to start from")
-        return self._begin(condition, keeps=True)
+        return self._begin(condition, is_continued=True)
 
-    def _begin(self, condition: Any, keeps: bool) -> State:
-        return self.begin_from(*self.source_vectors(condition), keeps)
+    def _begin(self, condition: Any, is_continued: bool) -> State:
+        return self.begin_from(*self.source_vectors(condition), is_continued)
 
     @property
     def source_table(self) -> nn.Embedding:
@@ -193,10 +198,10 @@ class Model(NeuralModel):
         check_ids(np.array([int(bound) for bound in source.aminmax()]), self.source_table.num_embeddings)
         return self.source_table(source), lengths
 
-    def begin_from(self, vectors: Tensor, lengths: Tensor, keeps: bool) -> State:
-        """Encode; `keeps`: whether the state serves for more than one call of `read`."""
-        memory, thought = self.encoder(self._scaled(vectors), lengths)
-        return self.decoder.start(memory, lengths, thought, keeps)
+    def begin_from(self, vectors: Tensor, lengths: Tensor, is_continued: bool) -> State:
+        """The state after encoding vectors (batch, places, width); `is_continued`: `read` will be called repeatedly."""
+        outputs, context = self.encoder(self._scaled(vectors), lengths)
+        return self.decoder.start(outputs, lengths, context, is_continued)
 
     def _scaled(self, vectors: Tensor) -> Tensor:
         if self.config.embedding_scale == "unit":
@@ -221,7 +226,7 @@ class Model(NeuralModel):
     ) -> tuple[Loss, State | None]:
         """The loss of targets given their sources; `state` and `candidates` are for models of plain text."""
         inputs, targets = torch.as_tensor(batch.inputs).long(), torch.as_tensor(batch.targets).long()
-        state = self._begin(batch.condition, keeps=False)
+        state = self._begin(batch.condition, is_continued=False)
         if self.training and self.config.teacher_forcing < 1:
             inputs = self._with_guesses(inputs, state)
         hidden, _ = self.read(inputs, state)
@@ -249,7 +254,7 @@ class Model(NeuralModel):
         targets (batch, time) begin with what is read before the first word is said; None where there is no attention.
         """
         tokens = torch.as_tensor(targets).long().to(self.device)
-        return self.decoder.alignment(self._target_vectors(tokens), self._begin(condition, keeps=False))
+        return self.decoder.alignment(self._target_vectors(tokens), self._begin(condition, is_continued=False))
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
         return self.embedding.weight if self.config.tied else self.unembedding.weight, self.output_bias

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_choice, require_fractions, require_sizes, require_whole
 from chainrule.errors import UserError
-from chainrule.layers.block_config import Shape
+from chainrule.layers.block_config import BlockConfig
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import TransformerEncoder
 from chainrule.layers.recurrent import Recurrent
@@ -128,8 +128,8 @@ class TransformerReader(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.widen = nn.Linear(config.input_width, config.width)
-        shape = Shape(config.width, config.num_heads, 4 * config.width, "gelu", config.dropout)
-        self.blocks = TransformerEncoder(shape, config.num_layers)
+        blocks = BlockConfig(config.width, config.num_heads, 4 * config.width, "gelu", config.dropout)
+        self.blocks = TransformerEncoder(blocks, config.num_layers)
 
     def forward(self, vectors: Tensor, lengths: Tensor) -> Tensor:
         hidden: Tensor = self.blocks(self.widen(vectors), lengths)[0]

@@ -184,8 +184,8 @@ class Model(NeuralModel):
         config, device, dtype = self.config, self.device, self.embedding.weight.dtype
         hidden = None if isinstance(first, int) else positions.hidden_future(first, time, dtype)
         if config.positions == "rotary":
-            turn = positions.rotations(first, time, config.width_of_rotation, config.rotary_base, device, dtype)
-            return Positions(turn, hidden)
+            rotation = positions.rotary_angles(first, time, config.width_of_rotation, config.rotary_base, device, dtype)
+            return Positions(rotation, hidden)
         if config.positions in positions.BY_DISTANCE:
             return Positions(bias=self.distance_bias(first, time, device))
         return Positions(bias=hidden)

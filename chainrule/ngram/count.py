@@ -1,7 +1,7 @@
 """Counting all n-grams of a token stream: sort the windows that start at every token, then read off the runs.
 
 The stream is eos d1 eos d2 ... eos: one boundary token ends a document and starts the next, so an n-gram may
-begin or end with it but never has it inside. StreamBatches are sorted by counting sort, last word first; one pass over
+begin or end with it but never has it inside. The windows are sorted by counting sort, last word first; one pass over
 the sorted order then yields the counts of every order at once.
 """
 
@@ -124,7 +124,7 @@ def _read_off(ids, windows, shared, depth, order, next_node, word, first_child, 
 def count_ngrams(
     ids: np.ndarray, order: int, vocabulary_size: int, eos: int, advance: Advance = lambda tokens: None
 ) -> Trie:
-    """Every n-gram of orders 1 to `order` in a stream that starts and ends with eos; `advance` hears of tokens done."""
+    """Count every n-gram of orders 1 to `order` of a stream that starts and ends with eos; `advance`: progress."""
     assert ids[0] == ids[-1] == eos, "a stream starts and ends with eos"
     assert len(ids) < MAX_TOKENS
     windows = sort_windows(ids, order, vocabulary_size, eos, advance)

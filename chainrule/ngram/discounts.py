@@ -1,7 +1,7 @@
-"""How much to take from each count: Chen and Goodman's discounts from the counts of counts, with fallbacks.
+"""Discounts of Kneser-Ney, modified Kneser-Ney, absolute discounting and Katz, estimated from counts of counts.
 
-Where a corpus is too small or its alphabet too dense (characters) for the closed formulas to make sense,
-the next simpler estimate is used, and a note says so.
+The formulas are those of Chen and Goodman (1999). Where a corpus is too small, or has too few types (characters), for
+them to make sense, the next simpler estimate is used and a note says so.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ FIXED = (0.5, 1.0, 1.5)  # what lmplz calls --discount_fallback
 
 @dataclass(frozen=True)
 class Discounts:
-    """Taken from counts of one, two, and three or more."""
+    """The discounts that are subtracted from counts of one, two, and three or more."""
 
     one: float
     two: float
@@ -25,13 +25,13 @@ class Discounts:
 
 
 def counts_of_counts(counts: np.ndarray, highest: int = 4) -> list[int]:
-    """[how many are 0, 1, 2, ... highest]."""
+    """How many of the counts are 0, how many 1, and so on up to `highest`."""
     small = counts[counts <= highest]
     return [int(n) for n in np.bincount(small, minlength=highest + 1)]
 
 
 def modified(counts: np.ndarray, order: int) -> Discounts:
-    """D_i = i - (i + 1) Y n_{i+1} / n_i with Y = n_1 / (n_1 + 2 n_2): modified Kneser-Ney."""
+    """D_i = i - (i + 1) Y n_{i+1} / n_i with Y = n_1 / (n_1 + 2 n_2): the discounts of modified Kneser-Ney."""
     _, n1, n2, n3, n4 = counts_of_counts(counts)
     if min(n1, n2, n3, n4) > 0:
         y = n1 / (n1 + 2 * n2)

@@ -1,6 +1,6 @@
-"""Jelinek-Mercer weights: how far to trust a context, learned by EM on text the counts have not seen.
+"""The interpolation weights of Jelinek-Mercer smoothing, fitted by EM on held-out text.
 
-Contexts are pooled by how often they occurred (powers of two), so a weight is a smooth function of evidence.
+Contexts share a weight with all others that occurred about as often (buckets of powers of two).
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from chainrule.ngram.trie import Trie, context_totals, find_child
 BUCKETS = 24
 MOST_JUMPS = 100
 MOST_TOKENS = 200_000  # of held-out text
-CLOSE_ENOUGH = 1e-4  # when no weight moves further in a jump
-PRIOR_TOKENS = 0.1  # how much the rule counts where there is evidence
+CLOSE_ENOUGH = 1e-4  # EM has converged when no weight changes by more
+PRIOR_TOKENS = 0.1  # the rule's weights count as much as so many held-out tokens
 
 
 def bucket(total: np.ndarray) -> np.ndarray:
@@ -55,7 +55,7 @@ def _gather(ids, word, first_child, count, followed, order, eos, frequency, toke
 
 
 def weights_by_rule(order: int) -> np.ndarray:
-    """A context seen C times is trusted C / (C + 1): sensible without text to fit on."""
+    """Weights without held-out text: C / (C + 1) for a context that was seen C times."""
     seen = 2.0 ** np.arange(BUCKETS)
     return np.tile(seen / (seen + 1), (order, 1))
 
@@ -92,7 +92,7 @@ Evidence = tuple[np.ndarray, np.ndarray, np.ndarray, int]
 
 
 def _jump(weights: np.ndarray, evidence: Evidence) -> np.ndarray:
-    """Two rounds of EM, then as far on as they point (SQUAREM, Varadhan and Roland 2008), unless that was too far."""
+    """Two rounds of EM and an extrapolation from them (SQUAREM, Varadhan and Roland 2008), unless that was worse."""
     once, _ = em_round(weights, evidence)
     twice, likelihood = em_round(once, evidence)
     step, bend = once - weights, twice - 2 * once + weights

@@ -1,4 +1,4 @@
-"""Adding and taking away counts: two tries become one, exactly as if their texts had been counted together or apart."""
+"""Adding and subtracting counts: two tries become one, exactly as if their texts had been counted together or apart."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ def _merge_children(
     right_word, right_first, right_count, right_parent,
     sign, out_first, base, left_node, right_node, out_word, out_count,
 ):  # fmt: skip
-    """Children of every merged parent in word order; returns how many, or below zero where a count would be."""
+    """Merge the children of every parent, in word order; returns how many, below zero if a count became negative."""
     size = 0
     for parent in range(len(left_parent)):
         out_first[parent] = base + size

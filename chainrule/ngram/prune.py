@@ -1,4 +1,4 @@
-"""Dropping rare n-grams after their probabilities are known: what they had was already left to back-off."""
+"""Pruning: rare n-grams are dropped after smoothing, which has already given their probability mass to back-off."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from chainrule.ngram.trie import Trie
 
 
 def check_thresholds(thresholds: tuple[int, ...], order: int) -> None:
-    """As lmplz asks: from the first order on, never falling, so that what stays has its context and its suffix."""
+    """Refuse thresholds that do not start with 0 or that fall, as lmplz does: n-grams need their context and suffix."""
     if any(t < 0 for t in thresholds) or list(thresholds) != sorted(thresholds) or (thresholds and thresholds[0] != 0):
         raise UserError(f"pruning thresholds must start with 0 and never fall, got {' '.join(map(str, thresholds))}")
     if len(thresholds) > order:
@@ -18,7 +18,7 @@ def check_thresholds(thresholds: tuple[int, ...], order: int) -> None:
 
 
 def prune(trie: Trie, estimates: Estimates, thresholds: tuple[int, ...]) -> tuple[Trie, Estimates]:
-    """Without the k-grams seen thresholds[k - 1] times or less (the last threshold holds for all longer ones)."""
+    """The model without k-grams seen thresholds[k - 1] times or less; the last threshold holds for longer ones."""
     keep = np.ones(len(trie.word), bool)
     for k in range(2, trie.order + 1):
         level = trie.level(k)

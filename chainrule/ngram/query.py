@@ -1,4 +1,4 @@
-"""Asking an n-gram model: bulk scores, whole distributions, and the node a context leads to.
+"""Querying an n-gram model: scores of a text, whole distributions, and the node of a context.
 
 The model is an automaton: a state is the longest context in the trie; a word moves along a child, or falls back
 along suffix links, paying the back-off weight each time.
@@ -27,7 +27,7 @@ def _advance(word, first_child, suffix, log_probability, backoff, top, state, to
 
 @kernel
 def _score(ids, start, stop, word, first_child, suffix, log_probability, backoff, level_starts, eos, scores, matched):
-    """Scores of ids[start + 1 : stop + 1]; before start, only what those can depend on is read."""
+    """Score ids[start + 1 : stop + 1]; of what is before start, only the contexts of these are read."""
     order = len(level_starts) - 2
     top = level_starts[order]
     state = np.int64(0)
@@ -68,7 +68,7 @@ def score_stream(trie: Trie, estimates: Estimates, ids: np.ndarray) -> tuple[np.
 
 @kernel
 def context_node(words, word, first_child, top, eos):
-    """The longest end of `words` that is a context in the trie; nothing before a document's start or a -1 counts."""
+    """The node of the longest suffix of `words` that is a context in the trie, within the document and after any -1."""
     begin = len(words)
     while begin > 0 and words[begin - 1] >= 0:
         begin -= 1
@@ -88,7 +88,7 @@ def context_node(words, word, first_child, top, eos):
 
 @kernel
 def _distribution(node, word, first_child, suffix, log_probability, backoff, vocabulary_size, out):
-    """log p(. | node) for the whole vocabulary: from the shortest context up, longer ones overwrite what they saw."""
+    """log p(. | node) for the whole vocabulary: from the shortest context up, longer ones overwrite their words."""
     chain = np.empty(256, np.int64)
     weights = np.empty(
         256, np.float32
@@ -139,7 +139,7 @@ def _context_lengths(contexts, word, first_child, suffix, level_starts, top, eos
 
 
 def context_lengths(trie: Trie, contexts: np.ndarray) -> np.ndarray:
-    """How many words the longest end of each row of contexts has that the trie knows a next word for."""
+    """The length of the longest suffix of each row of contexts after which the trie has seen a word."""
     lengths = np.zeros(len(contexts), np.int64)
     top = int(trie.level_starts[trie.order])
     rows = np.ascontiguousarray(contexts, np.int64)

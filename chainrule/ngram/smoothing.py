@@ -2,7 +2,7 @@
 
     p(w | context) = scale(context) * (c(context w) - D(c)) + leftover(context) * p(w | shorter context)
 
-and is told apart by its counts, its discounts D and its scale; `leftover` is what makes the sum one.
+and differs in its counts, its discounts D and its scale; `leftover` makes the sum one.
 Katz and stupid back-off use the shorter context only for words unseen in the longer one.
 """
 
@@ -18,7 +18,7 @@ from chainrule.ngram.trie import ROOT, Trie, context_totals
 
 @dataclass
 class Estimates:
-    """Natural logarithms: of p(last word | the words before) per node, and of the back-off weight per context."""
+    """Natural logarithms of p(last word | the words before) of each node, and of the back-off weights of contexts."""
 
     log_probability: np.ndarray  # float32 (nodes)
     backoff: np.ndarray  # float32 (nodes below the top level)
@@ -29,7 +29,7 @@ class Estimates:
 
 @dataclass(frozen=True)
 class Smoothing:
-    """What the methods can be told; `thresholds[k - 1]` drops k-grams seen that often or less."""
+    """The settings of all methods; pruning drops k-grams seen `thresholds[k - 1]` times or less."""
 
     k: float = 1.0
     stupid_weight: float = 0.4
@@ -97,7 +97,8 @@ def _back_off(first_child, suffix, count, seen, threshold, ratio, total, first, 
 
 
 def continuation_counts(trie: Trie) -> np.ndarray:
-    """Kneser-Ney's counts: of the top order, and after a document's start, how often; else after how many words."""
+    """Kneser-Ney's counts: plain counts for the highest order and after a document's start; for other n-grams the
+    continuation count, the number of different words before them."""
     counts = trie.count.copy()
     first, last = trie.eos + 1, trie.eos + 2  # n-grams that begin a document have nothing before them
     for k in range(1, trie.order):
@@ -112,7 +113,7 @@ def continuation_counts(trie: Trie) -> np.ndarray:
 
 
 class Estimator:
-    """Holds what the methods share while they fill in the levels from the shortest n-grams up."""
+    """What all methods share: they fill in one level after the other, from the shortest n-grams up."""
 
     def __init__(self, trie: Trie, smoothing: Smoothing):
         self.trie, self.smoothing = trie, smoothing
@@ -204,7 +205,7 @@ def jelinek_mercer(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None
 
 
 def witten_bell(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """As much for new words as there were different words: T / (C + T)."""
+    """T / (C + T) goes to the shorter context, T being the number of different words that followed the context."""
     estimator = Estimator(trie, smoothing)
     for k in range(1, trie.order + 1):
         total, types = context_totals(trie, trie.count, k - 1)
@@ -235,12 +236,13 @@ def _discounting(
 
 
 def absolute(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """One discount per order from plain counts."""
+    """Absolute discounting: one discount per order, from plain counts."""
     return _discounting(trie, smoothing, trie.count, discounts.single)
 
 
 def kneser_ney(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """One discount per order; shorter contexts count in how many places a word appeared, not how often."""
+    """Interpolated Kneser-Ney with one discount per order; lower orders use continuation counts: after how many
+    different words a word appeared, not how often."""
     return _discounting(trie, smoothing, continuation_counts(trie), discounts.single)
 
 
@@ -250,7 +252,7 @@ def modified_kneser_ney(trie: Trie, smoothing: Smoothing, held_out: np.ndarray |
 
 
 def katz(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """Good-Turing discounts for small counts; shorter contexts speak only for words unseen in longer ones."""
+    """Katz back-off: Good-Turing discounts for small counts; shorter contexts only for words unseen in longer ones."""
     estimator = Estimator(trie, smoothing)
     for k in range(1, trie.order + 1):
         ratio, note = discounts.good_turing(trie.count[trie.level(k)], k)

@@ -1,7 +1,7 @@
 """All suffixes of a token stream in order (Manber and Myers, 1990), and the longest context that occurs in it.
 
-A suffix ends with its document. StreamBatches of a few words are sorted first; then their length doubles until nothing
-moves, each round sorting by the rank of the first half and of the second.
+A suffix ends with its document. Windows of a few words are sorted first; then their length doubles until the order no
+longer changes, each round sorting by the rank of the first half and of the second.
 """
 
 import numpy as np

@@ -5,8 +5,8 @@ order of their last word. `suffix` leads from an n-gram to the same one without 
 where back-off goes, what Kneser-Ney counts, and how a scorer moves on after a full match.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Trie:
         return [present] + [int(n) for n in np.diff(self.level_starts)[2:]]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is stored. `suffix` and `count` are needed to go on counting, the rest to answer questions."""
+        """The arrays that are stored. `suffix` and `count` are needed to add more text, the rest to score."""
         return {
             "level_starts": self.level_starts,
             "word": self.word,
@@ -58,7 +58,7 @@ class Trie:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], vocabulary_size: int, eos: int) -> "Trie":
-        """Arrays from a file, checked: kernels do not look where they read and write."""
+        """A trie from the arrays of a file, which are checked first: kernels read and write without checking bounds."""
         names = ("level_starts", "word", "first_child", "suffix", "count")
         order = len(arrays["level_starts"]) - 2
         trie = cls(order, vocabulary_size, eos, **{name: arrays[name] for name in names})
@@ -97,7 +97,7 @@ class Trie:
             node = int(np.searchsorted(self.first_child, node, side="right")) - 1
         return words[::-1]
 
-    def find(self, words: Any) -> int:
+    def find(self, words: Sequence[int] | np.ndarray) -> int:
         """The node of this n-gram, or -1."""
         node = ROOT
         for word in words:

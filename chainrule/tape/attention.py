@@ -1,4 +1,4 @@
-"""Attention: every position looks at those before it, in several heads side by side; and rotary positions."""
+"""Multi-head causal self-attention, and rotary position embedding."""
 
 from math import sqrt
 
@@ -11,8 +11,9 @@ from chainrule.tape.tape import Array, Gradients, Module
 class Attention(Module):
     """softmax(q kᵀ / √d + mask) v for each head: q (batch, time, heads · d), k and v (batch, keys, kv_heads · d).
 
-    Causal: the last query stands at the last key and sees them all, the one before it all but that, and so on. Where
-    there are fewer heads of keys and values, neighbouring query heads share one.
+    Causal: the last query has the position of the last key and sees all keys, the one before it all but the last, and
+    so on. Where there are fewer heads of keys and values, neighbouring query heads share one
+    (grouped-query attention).
     """
 
     def __init__(self, num_heads: int, num_key_value_heads: int | None = None, is_causal: bool = True):
@@ -27,7 +28,7 @@ class Attention(Module):
             time, keys = scores.shape[-2:]
             scores += np.triu(np.full((time, keys), -np.inf, scores.dtype), keys - time + 1)
         self.weights = softmax(scores)
-        return self._joined(self.weights @ v)
+        return self._concatenated(self.weights @ v)
 
     def backward(self, gradient: Array, output: Array, query: Array, key: Array, value: Array) -> Gradients:
         q, k, v, g = self._queries(query), self._keys(key), self._keys(value), self._queries(gradient)
@@ -38,9 +39,9 @@ class Attention(Module):
         scores *= query.dtype.type(1 / sqrt(q.shape[-1]))
         to_k = scores.swapaxes(-1, -2) @ q
         return (
-            self._joined(scores @ k),
-            self._joined(to_k.sum(2, keepdims=True)),
-            self._joined(to_v.sum(2, keepdims=True)),
+            self._concatenated(scores @ k),
+            self._concatenated(to_k.sum(2, keepdims=True)),
+            self._concatenated(to_v.sum(2, keepdims=True)),
         )
 
     def _queries(self, a: Array) -> Array:
@@ -55,30 +56,30 @@ class Attention(Module):
         parts = a.reshape(*a.shape[:2], self.num_key_value_heads, -1)
         return np.ascontiguousarray(parts.transpose(0, 2, 1, 3))[:, :, None]
 
-    def _joined(self, a: Array) -> Array:
+    def _concatenated(self, a: Array) -> Array:
         """(batch, kv_heads, group, time, d) -> (batch, time, heads · d)"""
         batch, _, _, time, _ = a.shape
         return np.ascontiguousarray(a.transpose(0, 3, 1, 2, 4)).reshape(batch, time, -1)
 
 
 class Rotary(Module):
-    """Each pair of entries (i, i + d/2) of a head is turned by the angle position · base^(-2i/d)."""
+    """Rotary positions: each pair of entries (i, i + d/2) of a head is rotated by the angle position · base^(-2i/d)."""
 
     def __init__(self, head_width: int, base: float = 10000.0, first: int = 0):
         self.head_width, self.base, self.first = head_width, base, first
 
     def forward(self, a: Array) -> Array:
-        return self._turn(a, 1)
+        return self._rotate(a, 1)
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (self._turn(gradient, -1),)  # a rotation's transpose turns back
+        return (self._rotate(gradient, -1),)  # the transpose of a rotation is its inverse
 
-    def _turn(self, a: Array, way: int) -> Array:
+    def _rotate(self, a: Array, direction: int) -> Array:
         batch, time, width = a.shape
         half = self.head_width // 2
         rates = self.base ** (-np.arange(half) / half)
         angles = np.outer(np.arange(self.first, self.first + time), rates)[:, None]  # (time, 1, half)
-        cosine, sine = np.cos(angles).astype(a.dtype), (way * np.sin(angles)).astype(a.dtype)
+        cosine, sine = np.cos(angles).astype(a.dtype), (direction * np.sin(angles)).astype(a.dtype)
         left, right = np.split(a.reshape(batch, time, -1, self.head_width), 2, -1)
-        turned = np.concatenate([left * cosine - right * sine, right * cosine + left * sine], -1)
-        return turned.reshape(batch, time, width)
+        rotated = np.concatenate([left * cosine - right * sine, right * cosine + left * sine], -1)
+        return rotated.reshape(batch, time, width)

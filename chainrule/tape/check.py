@@ -1,4 +1,4 @@
-"""Is a backward right? Central finite differences tell, for any module by itself: check_gradients(Tanh(), array)."""
+"""Gradient checking: compares the backward of a module with finite differences, check_gradients(Tanh(), array)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from chainrule.tape.tape import Array, Module, Tape
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The worst entry of all gradients."""
+    """The entry of all gradients with the largest error."""
 
     input: int  # which of the inputs
     entry: tuple[int, ...]
@@ -26,10 +26,11 @@ class Mismatch:
 
 
 def check_gradients(module: Module, *inputs: Array, tolerance: float = 1e-6, step: float = 1e-5) -> Mismatch:
-    """Compare every entry of every gradient with (J(x + step) - J(x - step)) / 2 step, in 64 bits.
+    """Compare every entry of every gradient with the central difference (J(x + step) - J(x - step)) / 2 step.
 
-    J is the sum of the outputs, each with a random weight, so that no two can make up for each other. Arrays of whole
-    numbers, such as words, have no gradient. Raises an AssertionError that names the worst entry; gives it otherwise.
+    All is computed in float64. J is the sum of the outputs, each with a random weight, so that errors cannot cancel.
+    Arrays of integers, such as word ids, have no gradient. Returns the entry with the largest error, or raises
+    an AssertionError that names it where the error is above `tolerance`.
     """
     arrays = [each.astype(np.float64) if each.dtype.kind == "f" else each for each in map(np.asarray, inputs)]
     tape = Tape()

@@ -1,9 +1,8 @@
-"""The computation graph of a tape: as data, as Graphviz text, and drawn as an SVG by itself."""
+"""The computation graph of a tape: as data, as Graphviz text, or drawn as an SVG."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ class Node:
     kind: str  # input, parameter or module
     name: str  # of the parameter, or of the module's class
     value: Array
-    gradient: Array | None  # after a walk back that was told to keep them
+    gradient: Array | None  # after Tape.backward(..., keep=True)
     inputs: tuple[int, ...]  # numbers of the nodes it reads
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         norm = None if self.gradient is None else float(np.linalg.norm(self.gradient))
         return {
             "number": self.number, "kind": self.kind, "name": self.name, "shape": list(self.value.shape),
@@ -33,7 +32,7 @@ class Node:
 
 
 def graph(tape: Tape, names: Mapping[str, Value] | None = None) -> list[Node]:
-    """Every value on the tape, those that are read before those that read them; `names` are those of parameters."""
+    """A node for every value on the tape, inputs before what is computed from them; `names` are names of parameters."""
     called = {id(value): name for name, value in (names or {}).items()}
     numbers: dict[int, int] = {}
     nodes: list[Node] = []
@@ -52,7 +51,7 @@ def graph(tape: Tape, names: Mapping[str, Value] | None = None) -> list[Node]:
 
 
 def to_dot(nodes: list[Node]) -> str:
-    """For Graphviz: dot -Tpdf."""
+    """The graph in Graphviz's language, for: dot -Tpdf."""
     lines = ["digraph {", "  rankdir=BT; node [shape=box, style=rounded];"]
     for node in nodes:
         lines.append(f'  {node.number} [label="{node.name}\\n{_shape(node)}", color="{COLOURS[node.kind]}"];')
@@ -61,7 +60,7 @@ def to_dot(nodes: list[Node]) -> str:
 
 
 def to_svg(nodes: list[Node]) -> str:
-    """Inputs at the bottom, what is computed last at the top; every node above all that it reads."""
+    """A drawing with inputs at the bottom and the last result at the top; every node is above all that it reads."""
     places = arrange(nodes)
     width = max(x for x, _ in places) + BOX[0] + GAP[0]
     height = max(y for _, y in places) + BOX[1] + GAP[1]
@@ -92,9 +91,9 @@ def to_svg(nodes: list[Node]) -> str:
 
 
 def arrange(nodes: list[Node]) -> list[tuple[float, float]]:
-    """The left upper corner of each node. By layers: a node stands right above what it reads; but inputs and
-    parameters, and what stands on them alone, right below what first reads them. In a layer, each is as near as it
-    gets to the middle of what it reads."""
+    """The upper left corner of each node. Nodes are in layers, each in the one above its inputs; but inputs, parameters
+    and what depends on these alone are in the one below the first node that reads them. Within its layer, a node is as
+    near as possible to the middle of its inputs."""
     depths = [0] * len(nodes)
     for node in nodes:
         depths[node.number] = 1 + max((depths[each] for each in node.inputs), default=-1)

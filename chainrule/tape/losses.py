@@ -5,7 +5,7 @@ import numpy as np
 from chainrule.tape.modules import rows
 from chainrule.tape.tape import Array, Gradients, Module
 
-IGNORE = -100  # a target that is not asked
+IGNORE = -100  # a target that does not count
 
 
 def softmax(a: Array) -> Array:

@@ -1,18 +1,23 @@
-"""Language models on the tape, with the parameters of the torch ones, name by name and shape by shape.
+"""Language models on the tape. Their parameters have the names and shapes of those of the torch models.
 
-MODELS has them by the name of their architecture. A configuration is any object with the fields of the torch model's.
+MODELS has them by the name of their architecture. A configuration is any object with the settings in configs.py, as the
+torch models' configurations are.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from chainrule.tape import modules as m
 from chainrule.tape import recurrent
 from chainrule.tape.attention import Attention, Rotary
+from chainrule.tape.configs import BagOfWordsConfig, ElmanConfig, MLPConfig, RecurrentConfig, TransformerConfig
 from chainrule.tape.losses import SoftmaxCrossEntropy
 from chainrule.tape.tape import Array, Module, Parameter, Tape, Value
+
+C = TypeVar("C")  # the configuration of an architecture
+S = TypeVar("S")  # its state: what it has read before a window
 
 ACTIVATIONS: dict[str, Module] = {
     "relu": m.ReLU(),
@@ -24,42 +29,42 @@ ACTIVATIONS: dict[str, Module] = {
 }
 
 
-class Model:
-    """What all share. Subclasses write `logits`: words (batch, time) and a state in, logits and the new state out."""
+class Model(Generic[C, S]):
+    """The base of all models. Subclasses define `logits`: words (batch, time) and a state in, logits and state out."""
 
-    def __init__(self, config: Any, parameters: Mapping[str, Array]):
+    def __init__(self, config: C, parameters: Mapping[str, Array]):
         self.check(config)
         self.config = config
         self.parameters: dict[str, Parameter] = {}
         self.bind(parameters)
-        self._seed: int | None = None  # None: nothing is dropped out
+        self._seed: int | None = None  # of dropout; None: no dropout
         self._drawn = 0
 
     @classmethod
-    def check(cls, config: Any) -> None:
-        """Raises a ValueError for what the tape has no module for."""
+    def check(cls, config: C) -> None:
+        """Raises a ValueError for settings that the tape has no module for."""
 
     def bind(self, parameters: Mapping[str, Array]) -> None:
-        """Take these arrays, as they are, for parameters."""
+        """Use these arrays, without copying them, as parameters."""
         self.parameters = {name: Parameter(array) for name, array in parameters.items()}
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: S | None) -> tuple[Value, S | None]:
         raise NotImplementedError
 
-    def join_state(self, flat: Mapping[str, Array]) -> Any:
-        """A state from the torch model's, whose arrays have names."""
+    def join_state(self, flat: Mapping[str, Array]) -> S | None:
+        """The state that has the arrays of the torch model's, given by their names."""
         return None
 
-    def split_state(self, state: Any) -> dict[str, Array]:
-        """The torch model's state."""
+    def split_state(self, state: S) -> dict[str, Array]:
+        """The arrays of a state by their names in the torch model's."""
         return {}
 
     def loss(
-        self, tape: Tape, inputs: Array, targets: Array, state: Any = None, seed: int | None = None
-    ) -> tuple[Value, Any]:
+        self, tape: Tape, inputs: Array, targets: Array, state: S | None = None, seed: int | None = None
+    ) -> tuple[Value, S | None]:
         """The mean loss of a window after what `state` has read (None: nothing), and the state after it.
 
-        With a seed it is a step of training: the seed decides what is dropped out.
+        With a seed it is a step of training, and the seed decides what is dropped out.
         """
         self._seed, self._drawn = seed, 0
         logits, state = self.logits(tape.value(inputs), state)
@@ -87,10 +92,10 @@ class Model:
         return m.Linear()(hidden, self.parameters[name], *bias)
 
 
-class MLP(Model):
-    """A state is the order - 2 words before, as they are."""
+class MLP(Model[MLPConfig, Array]):
+    """The state is the last order - 2 words, (batch, order - 2)."""
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: Array | None) -> tuple[Value, Array]:
         config, (batch, time) = self.config, words.shape
         none = len(self.parameters["embedding.weight"].array) - 1
         before = np.full((batch, config.order - 2), none) if state is None else state
@@ -104,19 +109,22 @@ class MLP(Model):
         return self.unembed(features), line[:, time:]
 
 
-class BagOfWords(Model):
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+class BagOfWords(Model[BagOfWordsConfig, None]):
+    def logits(self, words: Value, state: None) -> tuple[Value, None]:
         means = self.dropout(m.MeanOverTime()(self.embed(words)), self.config.dropout)
         return self.unembed(self.dropout(m.Tanh()(self.linear(means, "hidden")), self.config.dropout)), None
 
 
-class Recurrent(Model):
-    """A state is a list of one array per layer, (batch, width), or h and c side by side."""
+RC = TypeVar("RC", bound=RecurrentConfig)
+
+
+class Recurrent(Model[RC, list[Array]]):
+    """The state is a list of one array per layer, (batch, width); of an LSTM, h and c side by side."""
 
     parts = 1
 
     def join_state(self, flat: Mapping[str, Array]) -> list[Array]:
-        """Of the torch model's: {'0.0': h, '0.1': c} of layer 0, and so on."""
+        """From {'0.0': h of layer 0, '0.1': its c, '1.0': h of layer 1, ...}."""
         return [
             np.concatenate([np.asarray(flat[f"{layer}.{part}"]) for part in range(self.parts)], 1)
             for layer in range(self.config.num_layers)
@@ -125,14 +133,14 @@ class Recurrent(Model):
     def split_state(self, state: list[Array]) -> dict[str, Array]:
         return {
             f"{layer}.{part}": array
-            for layer, joined in enumerate(state)
-            for part, array in enumerate(np.split(joined, self.parts, 1))
+            for layer, parts in enumerate(state)
+            for part, array in enumerate(np.split(parts, self.parts, 1))
         }
 
     def cell(self) -> Module:
         raise NotImplementedError
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: list[Array] | None) -> tuple[Value, list[Array]]:
         config = self.config
         x = self.embed(words)
         if config.input_scale != 1:
@@ -159,7 +167,7 @@ class Recurrent(Model):
         return self.unembed(x), after
 
     def _drop_weights(self, weight: Parameter, words: Value) -> Value:
-        """Weights from one step to the next are dropped for the whole window."""
+        """Recurrent weights with dropout, the same for all steps of the window."""
         rate = self.config.recurrent_dropout
         if self._seed is None or not rate:
             return weight
@@ -168,32 +176,32 @@ class Recurrent(Model):
         return m.Multiply()(weight, Value(mask, tape=words.tape))
 
 
-class Elman(Recurrent):
+class Elman(Recurrent[ElmanConfig]):
     def cell(self) -> Module:
         return recurrent.Elman(self.config.nonlinearity)
 
 
-class UGRNN(Recurrent):
+class UGRNN(Recurrent[RecurrentConfig]):
     def cell(self) -> Module:
         return recurrent.UGRNN()
 
 
-class GRU(Recurrent):
+class GRU(Recurrent[RecurrentConfig]):
     def cell(self) -> Module:
         return recurrent.GRU()
 
 
-class LSTM(Recurrent):
+class LSTM(Recurrent[RecurrentConfig]):
     parts = 2
 
     def cell(self) -> Module:
         return recurrent.LSTM()
 
 
-class Transformer(Model):
-    """With pre-norm blocks; what the tape has no module for is refused. It reads separate windows, without a state."""
+class Transformer(Model[TransformerConfig, None]):
+    """A Transformer with pre-norm blocks. It reads every window from its start, so it has no state."""
 
-    ONLY: ClassVar[dict[str, Any]] = {
+    ONLY: ClassVar[dict[str, str | int | float]] = {
         "norm_placement": "pre",
         "ngram_order": 0,
         "attention_dropout": 0.0,
@@ -202,7 +210,7 @@ class Transformer(Model):
     POSITIONS = ("none", "learned", "rotary")
 
     @classmethod
-    def check(cls, config: Any) -> None:
+    def check(cls, config: TransformerConfig) -> None:
         for name, value in cls.ONLY.items():
             if getattr(config, name) != value:
                 raise ValueError(f"on the tape {name} must be {value}, got {getattr(config, name)}; set {name}={value}")
@@ -210,7 +218,7 @@ class Transformer(Model):
             known = ", ".join(cls.POSITIONS)
             raise ValueError(f"on the tape positions must be one of {known}, got {config.positions}; set one of them")
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: None) -> tuple[Value, None]:
         config = self.config
         x = self.embed(words)
         if config.positions == "learned":
@@ -241,9 +249,9 @@ class Transformer(Model):
         config = self.config
         heads, fewer = config.num_heads, config.num_key_value_heads or config.num_heads
         width = config.head_width or config.width // heads
-        joined = self.linear(x, f"{name}.query_key_value")
+        stacked = self.linear(x, f"{name}.query_key_value")
         query, key, value = (
-            m.Slice(first * width, end * width)(joined)
+            m.Slice(first * width, end * width)(stacked)
             for first, end in ((0, heads), (heads, heads + fewer), (heads + fewer, heads + 2 * fewer))
         )
         if config.qk_norm:
@@ -255,7 +263,7 @@ class Transformer(Model):
         return self.linear(Attention(heads, fewer)(query, key, value), f"{name}.output")
 
     def _norm_heads(self, x: Value, name: str, width: int) -> Value:
-        """Each head by itself."""
+        """RMSNorm of each head by itself."""
         parted = m.Reshape(*x.shape[:2], -1, width)(x)
         return m.Reshape(*x.shape)(m.RMSNorm()(parted, self.parameters[f"{name}.weight"]))
 

@@ -1,4 +1,4 @@
-"""Update rules: SGD, momentum, AdamW; clipping; a rate that warms up and comes down. `step` clears the gradients."""
+"""Optimizers (SGD with momentum, AdamW), gradient clipping, and a learning-rate schedule. `step` clears gradients."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import cos, pi
@@ -9,7 +9,7 @@ from chainrule.tape.tape import Array, Parameter, Tape, Value
 
 
 class SGD:
-    """θ ← θ - rate · g, with momentum m ← momentum · m + g in place of g, if any."""
+    """θ ← θ - rate · g; with momentum, θ ← θ - rate · m where m ← momentum · m + g."""
 
     def __init__(self, parameters: Iterable[Parameter], rate: float, momentum: float = 0.0):
         self.parameters, self.rate, self.momentum = list(parameters), rate, momentum
@@ -29,9 +29,8 @@ class SGD:
 
 
 class AdamW:
-    """Steps of about `rate` an entry: the mean of gradients over the root of the mean of their squares.
-
-    Weights of matrices decay by themselves, apart from the gradient (Loshchilov & Hutter 2019).
+    """Adam (Kingma & Ba 2015): the running mean of gradients, divided by the root of the running mean of their squares,
+    with weight decay of matrices that is decoupled from the gradient (Loshchilov & Hutter 2019).
     """
 
     def __init__(self, parameters: Iterable[Parameter], rate: float, betas: tuple[float, float] = (0.9, 0.999),
@@ -66,7 +65,7 @@ class AdamW:
 
 
 def clip_by_global_norm(parameters: Iterable[Parameter], limit: float) -> float:
-    """The norm of all gradients as one vector, before; above the limit they are scaled down to it."""
+    """Scale all gradients down if their norm, as one vector, is above the limit; returns the norm before."""
     found = [each for each in parameters if each.gradient is not None]
     norm = float(sum(np.vdot(each.gradient, each.gradient) for each in found if each.gradient is not None)) ** 0.5
     if limit and norm > limit:
@@ -76,7 +75,7 @@ def clip_by_global_norm(parameters: Iterable[Parameter], limit: float) -> float:
 
 
 def warmup_cosine(progress: float, warmup: float = 0.0) -> float:
-    """A factor of the rate: from 0 to 1 in the first part, then down to 0 along half a cosine."""
+    """The learning rate's factor at `progress` (0 to 1): a linear warm-up to 1, then half a cosine down to 0."""
     if progress < warmup:
         return progress / warmup
     return 0.5 * (1 + cos(pi * min((progress - warmup) / max(1 - warmup, 1e-12), 1.0)))
@@ -91,8 +90,8 @@ def minibatch_sgd(
     batch_size: int = 1,
     seed: int = 0,
 ) -> list[float]:
-    """Shuffle, then for every batch: its mean loss, back through the tape, a step against the gradient. With batches of
-    one it is SGD. `examples` are arrays of equal length; gives the average training loss after each epoch."""
+    """Minibatch SGD: in each epoch the examples are shuffled, and every batch gives one step against the gradient of
+    its mean loss. `examples` are arrays of equal length; returns the average training loss after each epoch."""
     generator, optimizer, count = np.random.default_rng(seed), SGD(parameters, rate), len(examples[0])
     averages = []
     for _ in range(epochs):

@@ -1,25 +1,26 @@
-"""Reverse-mode automatic differentiation by modules: applying one writes it down; walking back adds up gradients.
+"""Reverse-mode automatic differentiation (backpropagation) by modules: applying a module records it on a tape, and
+walking the tape backwards adds up the gradients by the chain rule.
 
 A module is a vector-valued node of the computation graph. It can do two things: `forward` turns arrays into an array,
-`backward` turns dJ/d(output) into dJ/d(input) for each input. A tape holds the modules that were applied, in order, so
-its end is reached by no path that the walk back has not already been down: reversed, it is a topological order.
+`backward` turns dJ/d(output) into dJ/d(input) for each input. A tape holds the modules in the order in which they were
+applied, so the reversed tape is a topological order: all uses of a value come before the module that computed it.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 Array = np.ndarray
 Gradients = tuple[Array | None, ...]  # one per input; None where there is none
 
 
 class Value:
-    """An array on its way through a graph, and after the walk back the gradient with respect to it."""
+    """An array in a computation graph and, after `Tape.backward`, the gradient with respect to it."""
 
     __slots__ = ("_is_own", "array", "gradient", "needs_gradient", "tape")
 
-    def __init__(self, array: Any, needs_gradient: bool = False, tape: "Tape | None" = None):
+    def __init__(self, array: ArrayLike, needs_gradient: bool = False, tape: "Tape | None" = None):
         self.array = np.asarray(array)
         self.needs_gradient = needs_gradient
         self.tape = tape
@@ -31,7 +32,7 @@ class Value:
         return self.array.shape
 
     def add_gradient(self, gradient: Array) -> None:
-        """dy/dv = Σᵢ dy/duᵢ duᵢ/dv: every use adds its part. The first may be another's too: it is not written to."""
+        """Add the part of one use to dy/dv = Σᵢ dy/duᵢ duᵢ/dv. `gradient` is not written to: others may share it."""
         if self.gradient is None:
             self.gradient, self._is_own = gradient, False
         elif self._is_own:
@@ -41,18 +42,18 @@ class Value:
 
 
 class Parameter(Value):
-    """A value that is learned. It belongs to no tape, so that many can use it; its gradient stays until cleared."""
+    """A value that is learned. It belongs to no tape, so many tapes can use it; its gradient stays until cleared."""
 
     __slots__ = ()
 
-    def __init__(self, array: Any):
+    def __init__(self, array: ArrayLike):
         super().__init__(array, needs_gradient=True)
 
 
 class Module:
-    """One kind of node. Calling it applies a copy of itself, so that one module may be applied any number of times.
+    """A kind of node in the graph. Calling it applies a copy of itself, so one module may be applied many times.
 
-    forward(*inputs) gives the output; what backward will need besides may be kept as attributes.
+    forward(*inputs) gives the output; it may set attributes for backward to use.
     backward(gradient, output, *inputs) gives dJ/d(input) for every input, from gradient = dJ/d(output).
     """
 
@@ -60,7 +61,7 @@ class Module:
     backward: Callable[..., Gradients]
     inputs: tuple[Value, ...] = ()
     output: Value
-    needs: tuple[bool, ...] = ()  # which inputs want a gradient; to compute the others is a waste
+    needs: tuple[bool, ...] = ()  # which inputs need a gradient; backward may give None for the others
 
     def __call__(self, *inputs: Value) -> Value:
         tape = _tape_of(inputs)
@@ -76,19 +77,19 @@ class Module:
 
 
 class Tape:
-    """What was applied, in order. Modules write to the tape that their inputs come from, so there is no global one."""
+    """The modules that were applied, in order. A module records itself on the tape of its inputs; none is global."""
 
     def __init__(self) -> None:
         self.nodes: list[Module] = []
 
-    def value(self, array: Any, needs_gradient: bool = False) -> Value:
-        """The beginning of a graph: an input. All that is computed from it is written down here."""
+    def value(self, array: ArrayLike, needs_gradient: bool = False) -> Value:
+        """An input of the graph. Every module that is applied to it is recorded on this tape."""
         return Value(array, needs_gradient, self)
 
-    def backward(self, end: Value, gradient: Any = None, keep: bool = False) -> None:
-        """Walk back from `end`, adding to the gradients of all that it was made from.
+    def backward(self, end: Value, gradient: ArrayLike | None = None, keep: bool = False) -> None:
+        """Backpropagate from `end`: add to the gradient of every value that it was computed from.
 
-        What a node holds is freed as soon as the walk has passed it, unless it is to be looked at (keep).
+        The tape is emptied and gradients of intermediate values are freed on the way, unless `keep` is set.
         """
         if end.tape is not self:
             raise ValueError("this value was not computed on this tape")
@@ -100,7 +101,7 @@ class Tape:
             node = nodes.pop()
             arrived = node.output.gradient
             if arrived is None:
-                continue  # nothing that leads to the end has used it
+                continue  # `end` does not depend on it
             parts = node.backward(arrived, node.output.array, *(each.array for each in node.inputs))
             for each, part in zip(node.inputs, parts, strict=True):
                 if part is not None and each.needs_gradient:

@@ -1,7 +1,7 @@
-"""Two models written out word by word, a node for every step: what their computation graphs look like as text grows.
+"""An Elman network and attention unrolled over the words of a text, to show how their computation graphs grow.
 
-An Elman network adds the same few nodes for each word. With attention each word looks at all before it: a node for
-every pair, so the graph grows with the square of the length.
+An Elman network adds the same few nodes for each word. With attention each word attends to all before it: one node per
+pair, so the graph grows with the square of the length.
 """
 
 from collections.abc import Callable
@@ -65,7 +65,7 @@ UNROLLED: dict[str, Callable[[Tape, Array], tuple[Value, Parameters]]] = {"elman
 
 
 def count_nodes(model: str, length: int) -> int:
-    """How many modules the tape holds after reading so many words."""
+    """The number of modules on the tape after reading so many words."""
     tape = Tape()
     UNROLLED[model](tape, np.arange(length + 1) % VOCABULARY)
     return len(tape.nodes)

@@ -73,7 +73,7 @@ def end_with_eos(backend: tokenizers.Tokenizer) -> "Tokenizer":
 
 @contextmanager
 def library_errors(what: str) -> Iterator[None]:
-    """Whatever the library says of a bad file as one sentence; it panics on some, and a panic is not an Exception."""
+    """Turn the library's errors about a bad file into one UserError; on some it panics, which is not an Exception."""
     try:
         yield
     except (UserError, KeyboardInterrupt, SystemExit):
@@ -120,7 +120,7 @@ class Tokenizer:
         return eos
 
     def _way_to_cut(self) -> int | None:
-        """Which of the fast ways makes this tokenizer's cuts; None where only the library itself knows."""
+        """The compiled pre-tokenizer that makes this tokenizer's cuts; None where only the library can make them."""
         settings = self._settings
         if settings["normalizer"] is not None or any(not token["special"] for token in settings["added_tokens"]):
             return None
@@ -169,7 +169,7 @@ class Tokenizer:
 
     @cached_property
     def _further(self) -> tokenizers.Tokenizer:
-        """For text after a special token: some put a space before the first word of all, and before no other."""
+        """The tokenizer for text after a special token: without the space that some put before a text's first word."""
         once = '"prepend_scheme":"first"'
         if once not in self.json:
             return self.backend
@@ -197,7 +197,7 @@ class Tokenizer:
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """What each id stands for, as bytes of UTF-8; nothing for <eos>."""
+        """The bytes of UTF-8 that each id stands for; none for <eos>."""
         names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
         if self.marks_spaces:
             special = set(self.special.values())
@@ -273,7 +273,7 @@ class Tokenizer:
         self._tokens = np.array([self.eos], np.uint32)
 
     def _learn(self, pieces: Sequence[bytes]) -> None:
-        """The tokens of pieces not met before."""
+        """Tokenize the pieces that were not met before."""
         ids = self._ids_of(pieces)
         self._lengths = np.append(self._lengths, np.array([len(each) for each in ids], np.int64))
         self._tokens = np.append(self._tokens, np.array([id for each in ids for id in each], np.uint32))
@@ -331,7 +331,7 @@ class Tokenizer:
 
 
 class StreamDecoder:
-    """Text as it becomes certain: a character that needs several tokens appears with its last one."""
+    """Decodes tokens as they come: a character that needs several tokens appears with its last one."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._bytes = tokenizer.token_bytes
@@ -364,7 +364,7 @@ def _encode(backend: tokenizers.Tokenizer, text: str) -> np.ndarray:
 
 
 def _make_plain(backend: tokenizers.Tokenizer) -> None:
-    """What a file may bring that would make ids depend on more than the text, or be ids that no model can have."""
+    """Switch off truncation, padding and dropout, so that ids depend on the text alone; refuse what is unsupported."""
     ids = backend.get_vocab(with_added_tokens=True).values()
     if not ids or max(ids) >= len(ids):
         found = f"{len(ids)} tokens with ids up to {max(ids, default=0)}"
@@ -382,7 +382,7 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
 
 
 def _undoes_marks(backend: tokenizers.Tokenizer) -> bool:
-    """Whether it decodes as SentencePiece does: ▁ is a space, <0xE2> a byte, the first space was not there."""
+    """Whether a decoder works as SentencePiece's: ▁ is a space, <0xE2> a byte, and the first space is dropped."""
     steps = json.loads(backend.to_str())["decoder"]
     steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
     kinds = [step["type"] for step in steps]

@@ -1,4 +1,7 @@
-"""Byte-pair encoding (Sennrich et al., 2016) on bytes, as in GPT-2: frequent neighbours merge into one token."""
+"""Byte-pair encoding (BPE; Sennrich et al., 2016) on bytes, as in GPT-2: merges make one token of frequent pairs.
+
+The merges are learned by Hugging Face's trainer and stored, in the order in which they apply, in `tokenizer.json`.
+"""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -22,7 +22,7 @@ class Tokenization:
 
 
 def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization, default: str) -> Tokenizer:
-    """`batches` of documents are read only where there is something to learn from them."""
+    """The tokenizer that was asked for; `batches` of documents are read only if it has to be trained."""
     name = default if tokenization.tokenizer == "auto" else tokenization.tokenizer
     if name not in KINDS:
         return _existing_tokenizer(name)

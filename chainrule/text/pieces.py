@@ -1,7 +1,7 @@
-"""Cutting text into pieces (words, characters) and numbering the different ones, at the speed of compiled code.
+"""Pre-tokenization in compiled code: text is cut into pieces (words, characters), and the different ones are numbered.
 
 The cuts are exactly those that the tokenizer's own pre-tokenizer makes (for GPT-2's pattern: its regular
-expression), so a piece needs to be turned into tokens only once, however often it occurs.
+expression), so each piece has to be tokenized only once, however often it occurs.
 """
 
 import itertools

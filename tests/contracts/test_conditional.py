@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import DIRECTIONS
@@ -24,11 +25,13 @@ from chainrule.models.contract import (
 )
 
 VOCABULARY, EOS, SOURCE_VOCABULARY = 7, 6, 9
-DECODERS = [(cell, join) for cell in CELLS for join in ("thought", "additive", "dot")] + [("transformer", "cross")]
+DECODERS = [(cell, join) for cell in CELLS for join in ("context-vector", "additive", "dot")] + [
+    ("transformer", "cross")
+]
 ENCODERS = [(cell, "both") for cell in CELLS] + [("transformer", "both")]
 TURNED = [(cell, direction) for cell in CELLS for direction in DIRECTIONS if direction != "both"]
 CASES = [(*encoder, *decoder) for encoder in ENCODERS for decoder in DECODERS]
-CASES += [(*encoder, "gru", join) for encoder in TURNED for join in ("thought", "additive")]
+CASES += [(*encoder, "gru", join) for encoder in TURNED for join in ("context-vector", "additive")]
 ORIGINAL = {  # Vaswani's Transformer, as Marian has it
     "norm": "layer", "norm_placement": "post", "qk_norm": False, "bias": True, "positions": "sinusoidal",
     "embedding_scale": "root", "activation": "silu", "begin": 5,
@@ -147,7 +150,7 @@ def test_its_own_loss_equals_the_default_and_padding_costs_nothing(model):
 
 def test_attention_is_over_the_source_and_nothing_else(model):
     weights = model.alignment(CONDITION, TOKENS)
-    if model.config.join == "thought":
+    if model.config.join == "context-vector":
         assert weights is None
         return
     np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
@@ -182,7 +185,7 @@ def test_what_a_batch_says_depends_on_its_source_once_it_is_learned(decoder, joi
 
 
 def test_every_size_can_be_built_and_started():
-    for name in ("tiny", "small", "thought", "additive", "dot"):
+    for name in ("tiny", "small", "context-vector", "additive", "dot"):
         model = Model(replace(SIZES[name], width=16, num_heads=2), VOCABULARY, EOS).eval()
         condition = {"source": SOURCES % VOCABULARY, "lengths": LENGTHS}
         np.testing.assert_allclose(np.exp(log_softmax(run(model, TOKENS, condition))).sum(-1), 1, atol=1e-5)
@@ -205,3 +208,12 @@ def test_the_token_that_begins_is_read_in_place_of_eos():
     begun = np.where(TOKENS == EOS, 5, TOKENS)
     np.testing.assert_array_equal(run(own), run(usual, begun))
     assert not np.allclose(run(own), run(usual), atol=1e-3)
+
+
+def test_thought_is_an_old_spelling_of_context_vector():
+    """In runs that were made with it, and on the command line."""
+    old = Config(encoder="gru", decoder="gru", join="thought")
+    assert old == Config(encoder="gru", decoder="gru", join="context-vector")
+    stored = {"encoder": "gru", "decoder": "gru", "join": "thought"}
+    assert from_json(Config, stored, "a run").join == "context-vector"
+    assert SIZES["thought"] == SIZES["context-vector"]

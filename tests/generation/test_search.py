@@ -46,7 +46,7 @@ def model(join: str = "additive", decoder: str = "gru") -> Model:
     return built.eval()
 
 
-MODELS = [("additive", "gru"), ("thought", "lstm"), ("cross", "transformer")]
+MODELS = [("additive", "gru"), ("context-vector", "lstm"), ("cross", "transformer")]
 SOURCES = [[1, 2, 3, EOS], [0, EOS], [2, 2, EOS], [3, 1, 0, 2, 1, EOS]]
 
 

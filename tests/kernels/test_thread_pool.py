@@ -39,13 +39,13 @@ def run(mine: thread_pool.ThreadPool, kernel: Callable[..., None]) -> list[BaseE
 
 
 def test_the_faster_way_is_kept_to_and_the_other_tried_again():
-    pace = thread_pool._Pace()
+    timings = thread_pool._Timings()
     asked = []
     seconds = {1: 3.0, 2: 5.0}
     for _ in range(6 + 7 * thread_pool.TRIED_AGAIN):
-        threads = pace.choose(2)
+        threads = timings.choose(2)
         asked.append(threads)
-        pace.note(threads, seconds[threads])
+        timings.note(threads, seconds[threads])
     assert sorted(asked[:6]) == [1, 1, 1, 2, 2, 2]
     tried = [at + 1 for at, threads in enumerate(asked[6:]) if threads == 2]
     assert tried == [
@@ -55,8 +55,8 @@ def test_the_faster_way_is_kept_to_and_the_other_tried_again():
     ]
     seconds[2] = 1.0
     for _ in range(thread_pool.TRIED_SELDOM + thread_pool.TRIED_AGAIN):
-        asked.append(pace.choose(2))
-        pace.note(asked[-1], seconds[asked[-1]])
+        asked.append(timings.choose(2))
+        timings.note(asked[-1], seconds[asked[-1]])
     assert asked[-10:].count(2) >= 9  # now it is the faster one
 
 
@@ -74,15 +74,15 @@ def test_what_goes_wrong_in_one_thread_ends_all_and_is_told_to_the_caller(failin
         came.clear()
         told = run(mine, kernel)
         assert [str(each) for each in told] == ["none left"] * is_scarce
-        mine._helpers[0].wait()
-        mine._helpers[1].wait()
+        mine._workers[0].wait()
+        mine._workers[1].wait()
         assert set(came) >= {0, 1, 2} - {failing} and (failing in came) is not is_scarce
 
 
 @pytest.mark.parametrize("moment", ["before one has begun", "after it has", "after all"])
 def test_an_interrupt_leaves_nobody_waiting(moment: str, use_threads, monkeypatch):
     mine, came = use_threads(3), []
-    begin = thread_pool._Helper.begin
+    begin = thread_pool._Worker.begin
     interrupts = iter([True])
 
     def kernel(counters: np.ndarray, thread: int, threads: int) -> None:
@@ -91,20 +91,20 @@ def test_an_interrupt_leaves_nobody_waiting(moment: str, use_threads, monkeypatc
         if thread == 0 and moment == "after all" and next(interrupts, False):
             raise KeyboardInterrupt
 
-    def interrupted(helper: thread_pool._Helper, *task: Any) -> None:
-        is_second = helper is mine._helpers[1]
+    def interrupted(worker: thread_pool._Worker, *task: Any) -> None:
+        is_second = worker is mine._workers[1]
         if is_second and moment.startswith("before") and next(interrupts, False):
             raise KeyboardInterrupt
-        begin(helper, *task)
+        begin(worker, *task)
         if is_second and moment == "after it has" and next(interrupts, False):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(thread_pool._Helper, "begin", interrupted)
+    monkeypatch.setattr(thread_pool._Worker, "begin", interrupted)
     assert [type(each) for each in run(mine, kernel)] == [KeyboardInterrupt]
     came.clear()
     assert not run(mine, kernel)
-    for helper in mine._helpers:
-        helper.wait()
+    for worker in mine._workers:
+        worker.wait()
     assert sorted(came) == [0, 1, 2]
 
 

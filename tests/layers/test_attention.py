@@ -10,7 +10,7 @@ from torch import Tensor
 
 from chainrule.layers.attention import Attention, Positions
 from chainrule.layers.cache import KeyValues
-from chainrule.layers.positions import DistanceBias, rotations
+from chainrule.layers.positions import DistanceBias, rotary_angles
 
 CPU = torch.device("cpu")
 BATCH, TIME, WIDTH = 2, 7, 12
@@ -40,7 +40,7 @@ def inputs(time: int = TIME) -> Tensor:
 
 def places(kind: str, num_heads: int, head_width: int, first: int = 0, count: int = TIME) -> Positions:
     if kind == "rotary":
-        return Positions(rotation=rotations(first, count, head_width, 100.0, CPU))
+        return Positions(rotation=rotary_angles(first, count, head_width, 100.0, CPU))
     if kind in ("alibi", "relative"):
         bias = DistanceBias(kind, num_heads).double()
         for parameter in bias.parameters():
@@ -49,8 +49,8 @@ def places(kind: str, num_heads: int, head_width: int, first: int = 0, count: in
     return Positions()
 
 
-def turned(vector: Tensor, angle_cosine: Tensor, angle_sine: Tensor) -> Tensor:
-    """(x_i, x_{i + half}) turned as a pair, one at a time."""
+def rotated(vector: Tensor, angle_cosine: Tensor, angle_sine: Tensor) -> Tensor:
+    """(x_i, x_{i + half}) rotated as a pair, one at a time."""
     half = len(vector) // 2
     out = vector.clone()
     for i in range(half):
@@ -78,7 +78,7 @@ def by_hand(layer: Attention, x: Tensor, positions: Positions) -> Tensor:
                 Q = Q / (Q.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.query_norm.weight
                 K = K / (K.square().mean(1, keepdim=True) + epsilon).sqrt() * layer.key_norm.weight
             if positions.rotation is not None:
-                Q, K = (torch.stack([turned(*each) for each in zip(M, *positions.rotation, strict=True)])
+                Q, K = (torch.stack([rotated(*each) for each in zip(M, *positions.rotation, strict=True)])
                         for M in (Q, K))  # fmt: skip
             scores = Q @ K.T / d**0.5 + future
             if positions.bias is not None:

@@ -63,15 +63,15 @@ def test_norms_stand_where_they_are_said_to_stand(x: Tensor, is_pre: bool, norm:
 
 @pytest.mark.parametrize("is_pre", [True, False], ids=["pre", "post"])
 @torch.no_grad()
-def test_keys_and_values_are_handed_to_join_and_what_it_gives_is_attended_to(x: Tensor, is_pre: bool):
+def test_keys_and_values_are_handed_to_the_cache_and_what_it_gives_is_attended_to(x: Tensor, is_pre: bool):
     """Attention to values of zero gives the output's bias."""
     block, handed = make(is_pre), []
 
-    def join(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def update_cache(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         handed.extend([key, value])
         return torch.zeros_like(key), torch.zeros_like(value)
 
-    found = block(x, Positions(), join)
+    found = block(x, Positions(), update_cache)
     before = block.attention_norm(x) if is_pre else x
     torch.testing.assert_close(handed, list(block.attention.project(before, Positions())[1:]), rtol=0, atol=0)
     block.attention.output.weight.zero_()

@@ -14,8 +14,8 @@ from chainrule.layers.positions import (
     buckets,
     distances,
     halved_sinusoids,
+    rotary_angles,
     rotate,
-    rotations,
     sinusoids,
 )
 
@@ -70,8 +70,8 @@ def test_learned_positions_are_rows_of_a_table():
     assert table.weight.grad.tolist() == [[0] * 3] * 2 + [[1] * 3] * 3 + [[0] * 3]
 
 
-def turned(vectors: Tensor, first: int, base: float = 10000.0) -> Tensor:
-    return rotate(vectors, *rotations(first, vectors.shape[-2], vectors.shape[-1], base, CPU))
+def rotated(vectors: Tensor, first: int, base: float = 10000.0) -> Tensor:
+    return rotate(vectors, *rotary_angles(first, vectors.shape[-2], vectors.shape[-1], base, CPU))
 
 
 def test_rotation_multiplies_complex_numbers_by_the_angle_of_their_position():
@@ -82,7 +82,7 @@ def test_rotation_multiplies_complex_numbers_by_the_angle_of_their_position():
         angles = times * torch.tensor([base ** (-2 * i / 8) for i in range(4)], dtype=torch.float64)
         numbers = torch.complex(vectors[..., :4], vectors[..., 4:]) * torch.polar(torch.ones_like(angles), angles)
         torch.testing.assert_close(
-            turned(vectors, 4, base), torch.cat([numbers.real, numbers.imag], -1), rtol=0, atol=1e-5
+            rotated(vectors, 4, base), torch.cat([numbers.real, numbers.imag], -1), rtol=0, atol=1e-5
         )
 
 
@@ -91,7 +91,7 @@ def test_scores_of_rotated_vectors_depend_on_the_difference_of_positions_only():
     query, key = torch.randn(2, 1, 16, dtype=torch.float64, generator=generator)
 
     def score(at: int, of: int) -> float:
-        return float(turned(query[None], at)[0, 0] @ turned(key[None], of)[0, 0])
+        return float(rotated(query[None], at)[0, 0] @ rotated(key[None], of)[0, 0])
 
     for back in (0, 1, 5, 30):
         scores = [score(first + back, first) for first in (0, 1, 17, 400)]
@@ -102,15 +102,15 @@ def test_scores_of_rotated_vectors_depend_on_the_difference_of_positions_only():
 
 
 def test_rotations_from_the_middle_are_those_from_the_start():
-    for part, whole in zip(rotations(9, 4, 6, 10000.0, CPU), rotations(0, 13, 6, 10000.0, CPU), strict=True):
+    for part, whole in zip(rotary_angles(9, 4, 6, 10000.0, CPU), rotary_angles(0, 13, 6, 10000.0, CPU), strict=True):
         torch.testing.assert_close(part, whole[9:], rtol=0, atol=1e-6)
 
 
 def test_rotations_first_asked_for_in_inference_can_be_trained_with():
     with torch.inference_mode():
-        rotations(1234, 3, 4, 10000.0, CPU)
+        rotary_angles(1234, 3, 4, 10000.0, CPU)
     vectors = torch.ones(3, 4, requires_grad=True)
-    turned(vectors, 1234).square().sum().backward()
+    rotated(vectors, 1234).square().sum().backward()
     torch.testing.assert_close(vectors.grad, 2 * torch.ones(3, 4))  # turning keeps lengths
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from chainrule import tape
 from chainrule.layers import cells
-from chainrule.layers.positions import rotate, rotations
+from chainrule.layers.positions import rotary_angles, rotate
 from chainrule.tape import attention, losses, modules, recurrent
 from chainrule.tape.tape import Array, Module
 
@@ -89,7 +89,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, heads: int, fewer: int, is
 
 
 def turn(x: Tensor) -> Tensor:
-    cosine, sine = rotations(3, x.shape[1], 4, 100.0, x.device, torch.float64)
+    cosine, sine = rotary_angles(3, x.shape[1], 4, 100.0, x.device, torch.float64)
     return rotate(x.unflatten(-1, (-1, 4)), cosine[:, None], sine[:, None]).flatten(2)
 
 

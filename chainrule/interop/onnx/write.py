@@ -15,7 +15,7 @@ from chainrule.interop._profile import require_neural
 from chainrule.interop._quiet import quiet
 from chainrule.interop.huggingface.write import write_tokenizer
 from chainrule.layers.attention import Positions
-from chainrule.layers.positions import rotations
+from chainrule.layers.positions import rotary_angles
 from chainrule.models import transformer
 from chainrule.models._neural import NeuralModel
 from chainrule.models._recurrent import RecurrentModel
@@ -64,7 +64,7 @@ class _RotaryLogits(nn.Module):
         super().__init__()
         config = model.config
         self.model = model
-        cosines, sines = rotations(
+        cosines, sines = rotary_angles(
             0, config.context_length, config.width_of_rotation, config.rotary_base, torch.device("cpu")
         )
         self.register_buffer("cosines", cosines)

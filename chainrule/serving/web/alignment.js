@@ -70,7 +70,7 @@ export function alignment(found, wanted, chose) {
 
   function draw() {
     buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(Object.keys(MAPS)[place] === map)));
-    said.textContent = found.attention ? MAPS[map] : `${MAPS[map]} This model has no attention: all it knows of the source is one thought vector.`;
+    said.textContent = found.attention ? MAPS[map] : `${MAPS[map]} This model has no attention: all it knows of the source is one context vector.`;
     replace(frame, table(names, found[map], map, look));
     light();
   }

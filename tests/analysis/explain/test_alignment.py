@@ -23,7 +23,7 @@ def model(**settings: str) -> Model:
     return built.eval()
 
 
-@pytest.mark.parametrize("settings", [{}, {"encoder": "gru", "decoder": "gru", "join": "thought"}])
+@pytest.mark.parametrize("settings", [{}, {"encoder": "gru", "decoder": "gru", "join": "context-vector"}])
 def test_attributions_add_up_to_what_the_source_does(settings):
     """Σ over the source = log p with it - log p with average words in its place (integrated gradients)."""
     built, read, wanted = model(**settings), np.array([[EOS, 3, 5]]), np.array([3, 5, EOS])

@@ -1,0 +1,13 @@
+"""What torch hands to the forward and backward of a function whose gradient is written by hand."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class GradientContext(Protocol):
+    """The `ctx` of a torch.autograd.Function: tensors that forward keeps for backward."""
+
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
