@@ -1,4 +1,4 @@
-"""docs/architecture.md names files that exist; chains of files that were are told as such ("Before")."""
+"""The files that documentation names exist; in docs/architecture.md, those of earlier versions stand under "Before"."""
 
 import re
 from pathlib import Path
@@ -20,3 +20,9 @@ def test_the_map_has_every_package() -> None:
     (block,) = re.findall(r"## The map.*?```\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     packages = {path.parent.name for path in (ROOT / "chainrule").glob("*/__init__.py")}
     assert packages <= set(re.findall(r"(\w+)/ ", block))
+
+
+def test_guides_and_explanations_name_files_that_exist() -> None:
+    for page in [*(ROOT / "docs" / "guides").glob("*.md"), *(ROOT / "docs" / "explanation").glob("*.md")]:
+        for name in re.findall(r"`(?:chainrule/)?(\w+/[\w/]+\.py)`", page.read_text(encoding="utf-8")):
+            assert (ROOT / "chainrule" / name).exists(), f"{page.name} names {name}"
