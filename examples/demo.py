@@ -94,7 +94,7 @@ def show_what_was_measured(console: Console, run: TrainedRun) -> None:
 def explain(console: Console, run: Path) -> None:
     """Why the 5-gram predicts what it does: the counts it has, order by order."""
     console.print(f"\n$ chainrule explain {run} '{EXPLAINED}'", markup=False)
-    command = [sys.executable, "-m", "chainrule", "explain", str(run), EXPLAINED, "--faces", "5"]
+    command = [sys.executable, "-m", "chainrule", "explain", str(run), EXPLAINED]
     environment = os.environ | {"COLUMNS": "110"}  # so that no context is cut short
     shown = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
     for line in shown.splitlines():

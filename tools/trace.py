@@ -73,14 +73,9 @@ def command(arguments: list[str]) -> None:
 def completion(run: str) -> None:
     from starlette.testclient import TestClient
 
-    from chainrule.serving.app import make_app
-    from chainrule.serving.library import Library
-    from chainrule.serving.scheduler import Engine
-    from chainrule.serving.service import Service
+    from tools.local_server import application
 
-    library = Library([chainrule.load(run)])
-    library.load()
-    with TestClient(make_app(Service(library, Engine())), base_url="http://127.0.0.1") as client:
+    with TestClient(application(chainrule.load(run)), base_url="http://127.0.0.1") as client:
         answer = client.post("/v1/completions", json={"prompt": "The", "max_tokens": 3})
         assert answer.status_code == 200, answer.text
 

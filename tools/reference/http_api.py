@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import chainrule
-from chainrule.serving.app import make_app
-from chainrule.serving.library import Library
-from chainrule.serving.scheduler import Engine
-from chainrule.serving.service import Service
+from tools.local_server import application
 from tools.reference.markdown import code, paragraphs, table
 
 LARGE = 2**31 - 1  # a limit that only keeps numbers within their type
@@ -37,7 +34,7 @@ def openapi() -> dict[str, Any]:
         text = Path(folder) / "text.txt"
         text.write_text("a rose is a rose\n" * 20)
         run = chainrule.train(text, order=1, path=Path(folder) / "run")
-        return make_app(Service(Library([run]), Engine())).openapi()
+        return application(run).openapi()
 
 
 def _route(method: str, path: str, operation: dict[str, Any], schema: dict[str, Any]) -> str:
