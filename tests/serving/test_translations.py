@@ -16,7 +16,7 @@ from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import PairsRun, load_pairs_run
 from chainrule.serving.app import make_app
-from chainrule.serving.library import Library, sort_out
+from chainrule.serving.model_provider import ModelProvider, find_runs
 from tests.serving.conftest import Client
 from tests.serving.running import run_apart
 from tests.serving.toys import toy_service
@@ -190,8 +190,8 @@ def test_models_are_listed_with_their_tasks(both: Client, loaded):
 
 
 def test_runs_of_all_kinds_are_sorted_out_and_warmed_up(folders: dict[str, Path], translators: list[Path]):
-    runs, _ = sort_out([str(folders["cows"]), *map(str, translators)])
-    library = Library(runs)
+    runs, _ = find_runs([str(folders["cows"]), *map(str, translators)])
+    library = ModelProvider(runs)
     library.load()
     library.warm_up()
     assert [each.pairs is None for each in library] == [True, False, False]
@@ -201,7 +201,7 @@ def test_a_tagger_is_not_served(folders: dict[str, Path]):
     run = Run(folders["cows"])
     run.config["task"] = "tagging"
     with pytest.raises(UserError, match="is a run of the task tagging, which is not served; use chainrule tag"):
-        Library([run])
+        ModelProvider([run])
 
 
 def test_tokens_are_counted(both: Client):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from chainrule.errors import UserError
-from chainrule.generation.beam import Beam, Step
+from chainrule.generation.beam import Beam, BeamStep
 from chainrule.tasks._pairs import PairTask
 
 FEWEST_STEPS, MOST_STEPS = 8, 256  # on the line from no source to the source
@@ -129,7 +129,7 @@ class _Line:
         return torch.stack(rows)
 
 
-def _tree(steps: list[Step], best: tuple[int, ...], name: Any) -> list[list[Branch]]:
+def _tree(steps: list[BeamStep], best: tuple[int, ...], name: Any) -> list[list[Branch]]:
     """Beginnings that ended go no further, so parents are counted among those that went on."""
     tree: list[list[Branch]] = []
     histories: list[list[int]] = [[]]
