@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check browser pictures bench results learn compare mixes translations tag lock clean
+.PHONY: demo test check lint-js browser pictures bench results learn compare mixes translations tag lock clean
 
 demo: .venv/installed  ## Train, measure and sample n-gram models of Python's own documentation
 	$(BIN)/python examples/demo.py
@@ -10,10 +10,16 @@ test: .venv/installed .venv/weights check browser  ## Everything that CI runs; t
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
 
-check: .venv/installed  ## Format, lint, types
+check: .venv/installed lint-js  ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+lint-js:  ## ESLint for the page's scripts, where npm can install it; elsewhere it says so
+	@if ! command -v npm > /dev/null; then echo "no npm: the page's JavaScript is not linted"; \
+	elif [ node_modules/.installed -nt package.json ] || \
+		(npm install --package-lock=false --no-audit --no-fund --loglevel=error && touch node_modules/.installed); \
+	then npm run --silent lint; else echo "npm cannot install ESLint: the page's JavaScript is not linted"; fi
 
 browser:  ## Chromium for the tests of the page, where it can be installed; elsewhere they are skipped and say so
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
@@ -63,4 +69,4 @@ lock:  ## Take the newest versions that pyproject.toml allows
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv node_modules build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
