@@ -15,7 +15,7 @@ from chainrule.serving.errors import APIError
 from chainrule.serving.generate import stream_tokens
 from chainrule.serving.model_provider import ServedModel
 from chainrule.serving.prompts import PromptRequest, make_request
-from chainrule.serving.requests import MOST_TOKENS, ModelName, Number, SamplingFilters, Seed, SomeIds, Text
+from chainrule.serving.requests import MOST_TOKENS, ModelName, Number, RequestBody, SamplingFilters, Seed, SomeIds, Text
 from chainrule.serving.responses import CompletionResponse, declare
 from chainrule.serving.service import Service
 from chainrule.serving.streaming import StreamOptions, event_stream, until_disconnect
@@ -27,6 +27,10 @@ MOST_STOPS = 1000
 MOST_STOP_CHARACTERS = 10_000  # of all stop strings together
 Stop = Annotated[str, Field(max_length=200)]  # every sample keeps all prefixes of it
 Zero = Annotated[Number, Field(ge=0, le=0)]
+
+
+class NoBias(RequestBody):
+    """An empty object, which some clients send."""
 
 
 class GenerationRequest(SamplingFilters):
@@ -41,7 +45,7 @@ class GenerationRequest(SamplingFilters):
     user: Annotated[str, Field(max_length=1000)] | None = Field(None, description="Ignored.")
     presence_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
     frequency_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
-    logit_bias: Annotated[dict[str, float], Field(max_length=0)] | None = Field(None, description="Not supported.")
+    logit_bias: NoBias | None = Field(None, description="Not supported.")
 
     @property
     def num_choices(self) -> int:

@@ -44,7 +44,7 @@ class RequestBody(BaseModel):
             unknown = next((str(name) for name in value if name not in cls.model_fields), None)
             if unknown is not None:
                 name = unknown[:80]
-                known = ", ".join(cls.model_fields)
+                known = ", ".join(cls.model_fields) or "none"
                 sentence = f"unknown field '{name}'{did_you_mean(name, cls.model_fields)} (there are: {known})"
                 raise PydanticCustomError(UNKNOWN_FIELD, "{sentence}", {"sentence": sentence, "field": name})
         return value

@@ -149,11 +149,11 @@ LANGUAGE = {
 @pytest.mark.parametrize("path", LANGUAGE)
 def test_a_translator_continues_no_text_and_says_who_to_ask(both: Client, alone: Client, path: str):
     error = both.refused(path, model="cross", **LANGUAGE[path])
-    said = "'cross' is a run of the task translation, and this is for language models; ask it at /v1/translate"
+    said = "'cross' is a run of the task translation, and this is for language models; use /v1/translate"
     assert (error["message"], error["param"], error["code"]) == (said, "model", "wrong_task")
     assert both.http.post(path, json=LANGUAGE[path]).status_code == 200  # the first language model
     error = alone.refused(path, 404, **LANGUAGE[path])
-    assert error["message"] == "no language model is served here; what is served is asked at /v1/translate"
+    assert error["message"] == "no language model is served here; use /v1/translate"
 
 
 def test_so_do_dice_comparisons_and_passages(both: Client, alone: Client):
@@ -169,9 +169,7 @@ def test_so_do_dice_comparisons_and_passages(both: Client, alone: Client):
 
 def test_a_language_model_translates_nothing_and_says_who_to_ask(both: Client, client: Client):
     error = both.refused("/v1/translate", model="cows", text="rot")
-    said = (
-        "'cows' is a language model, and this is for runs that write one text from another; ask it at /v1/completions"
-    )
+    said = "'cows' is a language model, and this is for runs that write one text from another; use /v1/completions"
     assert (error["message"], error["param"], error["code"]) == (said, "model", "wrong_task")
     assert both.post("/v1/translate", text="rot")["model"] == "cross"  # the first that does
     assert "/v1/completions" in client.refused("/v1/translate", 404, text="rot")["message"]
@@ -194,7 +192,7 @@ def test_runs_of_all_kinds_are_sorted_out_and_warmed_up(folders: dict[str, Path]
     library = ModelProvider(runs)
     library.load()
     library.warm_up()
-    assert [each.pairs is None for each in library] == [True, False, False]
+    assert [each.pair_task is None for each in library] == [True, False, False]
 
 
 def test_a_tagger_is_not_served(folders: dict[str, Path]):
