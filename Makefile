@@ -6,7 +6,7 @@ TORCH := torch==2.13.0
 # The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
 DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
-.PHONY: demo test check browser pictures bench results learn compare mixes translations tag reference lock clean
+.PHONY: demo test check lint-js browser pictures bench results learn compare mixes translations tag reference lock clean
 
 demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, in three minutes
 	$(DEMO)/bin/python examples/demo.py
@@ -15,10 +15,16 @@ test: .venv/installed .venv/weights check browser  ## Everything that CI runs; t
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
 	$(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
 
-check: .venv/installed  ## Format, lint, types
+check: .venv/installed lint-js  ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+lint-js:  ## ESLint for the page's scripts, where npm can install it; elsewhere it says so
+	@if ! command -v npm > /dev/null; then echo "no npm: the page's JavaScript is not linted"; \
+	elif [ node_modules/.installed -nt package.json ] || \
+		(npm install --package-lock=false --no-audit --no-fund --loglevel=error && touch node_modules/.installed); \
+	then npm run --silent lint; else echo "npm cannot install ESLint: the page's JavaScript is not linted"; fi
 
 browser:  ## Chromium for the tests of the page, where it can be installed; elsewhere they are skipped and say so
 	@command -v chromium > /dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || \
@@ -85,4 +91,4 @@ lock:  ## Lock what pyproject.toml asks for, with hashes of the wheels of every 
 	rm -rf .venv-lock
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv node_modules build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

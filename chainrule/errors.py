@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 # What would break a line or steer a terminal: names from files may hold it. And halves of characters.
@@ -16,11 +17,39 @@ def one_line(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} ..."
 
 
-class UserError(Exception):
-    """Bad input or settings. The command line prints it as one line and exits with code 2."""
+@dataclass(frozen=True)
+class Argument:
+    """An argument whose value would avoid an error, as in `truncate=True`."""
 
-    def __init__(self, sentence: str):
-        super().__init__(one_line(sentence))
+    name: str
+    value: object = True
+
+    def __str__(self) -> str:
+        """As Python writes it: 'truncate=True'."""
+        return f"{self.name}={self.value!r}"
+
+    @property
+    def flag(self) -> str:
+        """As the command line writes it: '--truncate', '--max-tokens 5'."""
+        flag = f"--{self.name.replace('_', '-')}"
+        return flag if self.value is True else f"{flag} {self.value}"
+
+
+class UserError(Exception):
+    """Bad input or settings. The command line prints it as one line and exits with code 2.
+
+    `sentence` is complete by itself. Where passing an argument would help, too, `remedy` is that argument: str(error)
+    adds it as Python writes it, `for_command_line` as a flag, and the server, whose clients can pass neither, answers
+    with `sentence` alone.
+    """
+
+    def __init__(self, sentence: str, remedy: Argument | None = None):
+        self.sentence, self.remedy = one_line(sentence), remedy
+        super().__init__(self.sentence if remedy is None else f"{self.sentence} or pass {remedy}")
+
+    @property
+    def for_command_line(self) -> str:
+        return self.sentence if self.remedy is None else f"{self.sentence} or pass {self.remedy.flag}"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from chainrule.errors import LONGEST, Diverged, UserError
+from chainrule.errors import LONGEST, Argument, Diverged, UserError
 
 
 @pytest.mark.parametrize("kind", [UserError, Diverged])
@@ -28,3 +28,18 @@ def test_a_message_is_one_line_without_control_characters(kind: type[UserError],
 
 def test_a_message_of_a_million_characters_is_cut():
     assert str(UserError("a" * 1_000_000)) == "a" * LONGEST + " ..."
+
+
+def test_what_can_be_done_is_worded_for_each_caller():
+    error = UserError("the prompt has 9 tokens but this model reads 8; shorten it", remedy=Argument("truncate"))
+    said = "the prompt has 9 tokens but this model reads 8; shorten it"
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert str(each) == f"{said} or pass truncate=True"
+        assert each.for_command_line == f"{said} or pass --truncate"
+        assert each.sentence == said
+    assert Argument("max_tokens", 5).flag == "--max-tokens 5" and str(Argument("max_tokens", 5)) == "max_tokens=5"
+
+
+def test_without_a_remedy_every_caller_hears_the_same():
+    error = UserError("there is nothing here; name a file")
+    assert str(error) == error.for_command_line == error.sentence == "there is nothing here; name a file"

@@ -1,10 +1,10 @@
 """The server's application over one run, in this process: what the tools ask and describe."""
 
+from chainrule.serving.library import Library
 from fastapi import FastAPI
 
 from chainrule.runs.folder import Run
 from chainrule.serving.app import make_app
-from chainrule.serving.library import Library
 from chainrule.serving.scheduler import Engine
 from chainrule.serving.service import Service
 

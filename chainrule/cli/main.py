@@ -71,7 +71,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except UserError as error:
-        code = _complain(str(error))
+        code = _complain(error.for_command_line)
     except Stopped as stop:
         print(f"chainrule: {stop}", file=sys.stderr)
         code = stop.exit_code

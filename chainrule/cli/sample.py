@@ -80,18 +80,18 @@ def command(
 
 def _draft(run: Any, name: str) -> Any:
     from chainrule.errors import UserError
-    from chainrule.generation.drafts import Greedy, Lookup
+    from chainrule.generation.drafts import GreedyDraft, PromptLookup
     from chainrule.runs.folder import Run
 
     if name == "lookup":
-        return Lookup()
+        return PromptLookup()
     other = Run(name)
     if other.tokenizer.fingerprint != run.tokenizer.fingerprint:
         raise UserError(
             f"'{name}' cuts text into other tokens than '{run.path}', so it cannot guess for it; "
             f"train it with --tokenizer {run.path}"
         )
-    return Greedy(other.model)
+    return GreedyDraft(other.model)
 
 
 def _sample_live(run: Any, prompt: str, sampling: Any, draft: Any) -> None:

@@ -34,35 +34,35 @@ def command(
     """Serve runs: OpenAI's API for programs, a page for people."""
     options.let_threads_sleep()
     from chainrule.models.contract import learns
+    from chainrule.serving.access import LOOPBACK, AccessPolicy
     from chainrule.serving.app import make_app
-    from chainrule.serving.guard import LOOPBACK, Door
-    from chainrule.serving.library import Library, sort_out
-    from chainrule.serving.scheduler import Engine, Limits
+    from chainrule.serving.model_provider import ModelProvider, find_runs
+    from chainrule.serving.scheduler import Scheduler, SchedulerLimits
     from chainrule.serving.server import serve
     from chainrule.serving.service import Service
 
     key = _read_key(api_key_file) if api_key_file else None
-    found, comparisons = sort_out(runs)
-    library = Library(found)
-    library.load()
-    for served in library:
-        if quantize and served.pairs is not None:
+    found, comparisons = find_runs(runs)
+    models = ModelProvider(found)
+    models.load()
+    for served in models:
+        if quantize and served.pair_task is not None:
             say(f"note: '{served.id}' keeps its weights as they are; --quantize is for language models")
         elif quantize and learns(served.model):
             options.quantize(served.run, quantize)
-    library.warm_up()
-    engine = Engine(Limits(rows=rows, waiting=waiting))
-    door = Door(host, tuple(name.lower() for name in allow_host or ()), key)
-    app = make_app(Service(library, engine, comparisons=comparisons), door)
+    models.warm_up()
+    scheduler = Scheduler(SchedulerLimits(rows=rows, waiting=waiting))
+    policy = AccessPolicy(host, tuple(name.lower() for name in allow_host or ()), key)
+    app = make_app(Service(models, scheduler, comparisons=comparisons), policy)
     if host not in LOOPBACK and key is None:
         say(f"note: anyone who can reach {host} can use these models; --api-key-file sets a key")
 
     def ready(port: int) -> None:
         name = f"[{host}]" if ":" in host else host
-        say(f"{plural(len(library.models), 'model')}: {', '.join(library.models)}")
+        say(f"{plural(len(models.by_id), 'model')}: {', '.join(models.by_id)}")
         say(f"the page: http://{name}:{port}/   the API: http://{name}:{port}/v1   (stop with Ctrl-C)")
 
-    serve(app, engine, host, port, ready)
+    serve(app, scheduler, host, port, ready)
 
 
 def _read_key(path: Path) -> str:

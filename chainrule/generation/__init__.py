@@ -1,4 +1,4 @@
-"""Text out of any model that can `start` and `step`: sampling, beam search, and scoring a given text."""
+"""Text from any model that has `start` and `step`: sampling, beam search, and the log-probabilities of a given text."""
 
 from chainrule.generation.batch import Token
 from chainrule.generation.beam import Beam, beam_search

@@ -1,18 +1,17 @@
-"""Samples of one model that grow together, whoever asked for them: rows of one batch that come and go.
+"""Continuous batching: samples of one model decode as rows of one batch, which rows join and leave at any time.
 
-A row has its own prompt, settings and random numbers, so what it says does not depend on the others. By turns,
-`roll` draws a token for every row and `advance` reads them. In between, rows may be added and removed.
+A row has its own prompt, settings and random numbers, so its text does not depend on the other rows. `emit` draws a
+token for every row, `advance` feeds these tokens to the model; between the two calls, rows may be added and removed.
 """
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.generation.choose import Roll, roll
-from chainrule.generation.decoder import NOT_FINITE, Decoder, Heed, half_of
+from chainrule.generation.decoder import NOT_FINITE, Decoder, LogitsCallback, restart_length
+from chainrule.generation.draw import draw
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
@@ -20,15 +19,16 @@ from chainrule.generation.stop import StopStrings
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import State, Steps, add_rows, remove_row
 
+TopTokens = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
 NO_TOKEN = "this model gives every next token probability zero here; use a smoothed model or another prompt"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of one sample. The pieces of text of a sample add up to its whole text.
+    """One token of one sample; the `text` of all tokens of a sample, concatenated, is its text.
 
-    `text` may be empty, in the middle of a character or of what may become a stop string. Log-probabilities
-    are the model's own, before any filter (after a space that was taken back, given that space).
+    `text` is empty while a character is incomplete or while the text may still become a stop string. Log-probabilities
+    are the model's own, before any filter; for the first token after a healed prompt they are conditional on the space.
     """
 
     sample: int
@@ -36,41 +36,41 @@ class Token:
     text: str
     log_probability: float
     finish_reason: str | None = None  # "eos", "stop" or "length" on the last token of a sample
-    alternatives: tuple[tuple[int, float], ...] = ()  # (id, log-probability), most likely first
+    alternatives: TopTokens = ()
 
 
-def dice_of(seed: int, sample: int) -> np.random.Generator:
-    """The random numbers of one sample: one for each token, whatever the model and the settings.
+def random_stream(seed: int, sample: int) -> np.random.Generator:
+    """The random numbers of one sample, one per token, which depend on the seed and the sample's number alone.
 
-    A counter-based generator makes streams of adjacent keys independent: Salmon et al. 2011.
+    Philox is counter-based, so the streams of adjacent keys are independent: Salmon et al. 2011.
     """
     return np.random.Generator(np.random.Philox(key=np.array([seed, sample], np.uint64)))
 
 
 class Row:
-    """One sample in progress: its own random numbers, and its text on the way out."""
+    """One sample in progress: its tokens so far, its random numbers, and the decoder of its text."""
 
-    width = 1  # how many rows of the batch it takes
+    width = 1  # rows of the batch that it occupies
 
     def __init__(
-        self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int, condition: Any = None
+        self, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, index: int, condition: object = None
     ) -> None:
         assert sampling.seed is not None
-        self.generator = dice_of(sampling.seed, index)
+        self.generator = random_stream(sampling.seed, index)
         self.sampling = sampling
         self.index = index
-        self.condition = condition  # what a full context begins anew with
+        self.condition = condition  # for starting again once the context is full
         self.ends = (tokenizer.eos, *prompt.ends)
         self.history: list[int] = prompt.ids.tolist()
-        self.read_count = len(prompt.ids)  # how many tokens its state has read
+        self.read_count = len(prompt.ids)  # tokens in its state
         self.remaining = sampling.max_tokens
         self.text = prompt.continuation(tokenizer)
         self.stop = StopStrings(sampling.stop)
         self.finish_reason: str | None = None
-        self.error: UserError | None = None  # why it ended with no reason of its own
+        self.error: UserError | None = None  # set where no token can be drawn
 
-    def take(self, token: int, log_probability: float, alternatives: tuple[tuple[int, float], ...]) -> Token:
-        """Add a drawn token, and end the sample if it has to end here."""
+    def take(self, token: int, log_probability: float, alternatives: TopTokens) -> Token:
+        """Append a drawn token, and set `finish_reason` if it ends the sample."""
         self.history.append(token)
         self.remaining -= 1
         is_end = token in self.ends
@@ -88,63 +88,70 @@ class Row:
         return self.finish_reason is not None or self.error is not None
 
     def seen(self, vocabulary_size: int) -> np.ndarray:
-        """(vocabulary,) What ends a text is not text: to penalize it would only make documents longer."""
-        found = np.zeros(vocabulary_size, bool)
-        found[self.history] = True
-        found[list(self.ends)] = False
-        return found
+        """(vocabulary,) The tokens that the repetition penalty applies to: never end tokens, or texts would grow."""
+        is_seen = np.zeros(vocabulary_size, bool)
+        is_seen[self.history] = True
+        is_seen[list(self.ends)] = False
+        return is_seen
 
 
-class Batch:
+class SampleBatch:
+    """The rows of one model that decode together, their common state, and the logits for the next token of each."""
+
     def __init__(self, model: Steps, tokenizer: Tokenizer) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.context_length: int | None = getattr(model, "context_length", None)
         self.rows: list[Row] = []
         self._state: State = None
-        self._logits: list[np.ndarray] = []  # (some rows, vocabulary) each, in the order of the rows
+        self._logits: list[np.ndarray] = []  # blocks of (rows, vocabulary), in the order of the rows
 
     @property
     def size(self) -> int:
         return len(self.rows)
 
-    def add(self, prompt: Prompt, sampling: Sampling, condition: Any = None, heed: Heed | None = None) -> list[Row]:
-        """As many new rows as samples are asked for; the prompt is read once, and `heed` sees its logits.
+    def add(
+        self, prompt: Prompt, sampling: Sampling, condition: object = None, on_logits: LogitsCallback | None = None
+    ) -> list[Row]:
+        """Prefill a prompt once and add `sampling.samples` rows that continue it.
 
-        `sampling` must have its seed. `condition` is what `model.start` takes, for a batch of one.
+        `sampling` must have its seed. `condition` is what `model.start` takes, for a batch of one. `on_logits` is
+        called with the logits of the prompt's positions.
         """
-        return self.join(Decoder(self.model, prompt.ids, condition, prompt.allowed, heed), prompt, sampling)
+        return self.add_prefilled(
+            Decoder(self.model, prompt.ids, condition, prompt.allowed, on_logits), prompt, sampling
+        )
 
-    def join(self, decoder: Decoder, prompt: Prompt, sampling: Sampling) -> list[Row]:
-        """The same for a prompt that has been read already."""
+    def add_prefilled(self, decoder: Decoder, prompt: Prompt, sampling: Sampling) -> list[Row]:
+        """Add `sampling.samples` rows that continue a prompt which `decoder` has read."""
         first, condition = sampling.first_sample, decoder.condition
         decoder.select(np.zeros(sampling.samples, np.int64))
         rows = [Row(self.tokenizer, prompt, sampling, first + index, condition) for index in range(sampling.samples)]
-        self._join(rows, decoder)
+        self._append(rows, decoder)
         return rows
 
     def remove(self, row: Row) -> None:
-        self._leave(self.rows.index(row))
+        self._remove_at(self.rows.index(row))
 
-    def roll(self) -> list[tuple[Row, Token]]:
-        """A token for every row. Rows that end with it, or that cannot go on, leave."""
+    def emit(self) -> list[tuple[Row, Token]]:
+        """Draw a token for every row. Rows that end with it, or for which none can be drawn, are removed."""
         if self.rows:
-            self._refuse_what_cannot_be_rolled()
+            self._remove_rows_without_tokens()
         if not self.rows:
             return []
-        logits = self._join_logits()
-        found: list[tuple[Row, Token] | None] = [None] * len(self.rows)
-        for places in self._alike():
-            ours = logits if len(places) == len(logits) else logits[places]
+        logits = self._concatenated_logits()
+        drawn: list[tuple[Row, Token] | None] = [None] * len(self.rows)
+        for places in self._groups():
+            group = logits if len(places) == len(logits) else logits[places]
             rows = [self.rows[place] for place in places]
-            for place, token in zip(places, draw_tokens(ours, rows), strict=True):
-                found[place] = (self.rows[place], token)
+            for place, token in zip(places, draw_tokens(group, rows), strict=True):
+                drawn[place] = (self.rows[place], token)
         for place in range(len(self.rows) - 1, -1, -1):
             if self.rows[place].finish_reason is not None:
-                self._leave(place)
-        return [each for each in found if each is not None]
+                self._remove_at(place)
+        return [each for each in drawn if each is not None]
 
     def advance(self) -> None:
-        """Read the token that was drawn for every row."""
+        """Feed the drawn tokens to the model. A row whose context is full starts again with its latest tokens."""
         full = [row for row in self.rows if self.context_length is not None and row.read_count >= self.context_length]
         for row in full:
             self.remove(row)
@@ -156,18 +163,18 @@ class Batch:
                 row.read_count += 1
         for row in full:
             assert self.context_length is not None
-            row.read_count = half_of(self.context_length)
+            row.read_count = restart_length(self.context_length)
             last = np.array(row.history[-row.read_count :], np.int64)
-            self._join([row], Decoder(self.model, last, row.condition))
+            self._append([row], Decoder(self.model, last, row.condition))
 
-    def _join(self, rows: list[Row], decoder: Decoder) -> None:
+    def _append(self, rows: list[Row], decoder: Decoder) -> None:
         self._state = add_rows(self._state, decoder.state) if self.rows else decoder.state
         self._logits.append(decoder.logits)
         self.rows += rows
 
-    def _leave(self, place: int) -> None:
-        """The last row takes its place."""
-        logits = self._join_logits()
+    def _remove_at(self, place: int) -> None:
+        """Remove one row; the last row moves to its place."""
+        logits = self._concatenated_logits()
         logits[place] = logits[-1]
         self._logits = [logits[:-1]]
         self._state = remove_row(self._state, place, len(self.rows))
@@ -176,51 +183,46 @@ class Batch:
         if not self.rows:
             self._state, self._logits = None, []
 
-    def _join_logits(self) -> np.ndarray:
+    def _concatenated_logits(self) -> np.ndarray:
         if len(self._logits) != 1:
             self._logits = [np.concatenate(self._logits)]
         return self._logits[0]
 
-    def _refuse_what_cannot_be_rolled(self) -> None:
-        top = self._join_logits().max(-1)  # NaN if any is
+    def _remove_rows_without_tokens(self) -> None:
+        top = self._concatenated_logits().max(-1)  # NaN if any is
         for place in np.flatnonzero(~(np.abs(top) < np.inf))[::-1].tolist():
             self.rows[place].error = UserError(NO_TOKEN if top[place] == -np.inf else NOT_FINITE)
-            self._leave(place)
+            self._remove_at(place)
 
-    def _alike(self) -> list[list[int]]:
-        """The places of rows whose settings are the same, so that they are filtered together."""
-        groups: dict[Any, list[int]] = defaultdict(list)
+    def _groups(self) -> list[list[int]]:
+        """The places of the rows, grouped by equal filter settings, so that each group is filtered in one call."""
+        groups: dict[tuple[float, ...], list[int]] = defaultdict(list)
         for place, row in enumerate(self.rows):
             groups[row.sampling.filters].append(place)
         return list(groups.values())
 
 
 def draw_tokens(logits: np.ndarray, rows: list[Row]) -> list[Token]:
-    """A token for each row of a group that is filtered alike."""
+    """Draw a token for each of some rows that have the same filter settings; logits (rows, vocabulary)."""
     settings = rows[0].sampling
     is_penalized = settings.repetition_penalty != 1
     seen = np.stack([row.seen(logits.shape[1]) for row in rows]) if is_penalized else np.zeros((0, 0), bool)
     uniforms = np.array([row.generator.random() for row in rows])
-    rolled = roll(logits, seen, settings, uniforms)
-    found = logits[np.arange(len(rows)), rolled.chosen] - rolled.log_normalizer
-    others = _alternatives(logits, rolled, max(row.sampling.alternatives for row in rows))
+    drawn = draw(logits, seen, settings, uniforms)
+    log_probabilities = logits[np.arange(len(rows)), drawn.ids] - drawn.log_normalizer
+    alternatives = top_tokens(logits, drawn.log_normalizer, max(row.sampling.alternatives for row in rows))
     return [
-        row.take(int(token), float(log_probability), beside[: row.sampling.alternatives])
-        for row, token, log_probability, beside in zip(rows, rolled.chosen, found, others, strict=True)
+        row.take(int(token), float(log_probability), top[: row.sampling.alternatives])
+        for row, token, log_probability, top in zip(rows, drawn.ids, log_probabilities, alternatives, strict=True)
     ]
 
 
-def _alternatives(logits: np.ndarray, rolled: Roll, count: int) -> list[tuple[tuple[int, float], ...]]:
-    """The `count` most likely tokens of each row with their log-probabilities, most likely first."""
+def top_tokens(logits: np.ndarray, normalizers: np.ndarray, count: int) -> list[TopTokens]:
+    """The `count` most likely tokens of each row with their log-probabilities, given each row's logsumexp."""
     if count == 0:
         return [()] * len(logits)
-    return most_likely(logits, rolled.log_normalizer, count)
-
-
-def most_likely(logits: np.ndarray, normalizers: np.ndarray, count: int) -> list[tuple[tuple[int, float], ...]]:
-    """(id, log-probability) of the `count` most likely tokens of each row, most likely first."""
     ids = largest(logits, count)
     values = np.take_along_axis(logits, ids, -1) - normalizers[:, None]
     order = np.argsort(-values, axis=-1, kind="stable")
     ids, values = np.take_along_axis(ids, order, -1), np.take_along_axis(values, order, -1)
-    return [tuple(zip(row.tolist(), found.tolist(), strict=True)) for row, found in zip(ids, values, strict=True)]
+    return [tuple(zip(row.tolist(), numbers.tolist(), strict=True)) for row, numbers in zip(ids, values, strict=True)]

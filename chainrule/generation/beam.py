@@ -1,11 +1,10 @@
-"""Beam search: the most likely texts, found by keeping the `width` best beginnings at every length.
+"""Beam search: the most likely texts, found by keeping the `width` best partial hypotheses at every length.
 
-A text of log-probability L and n tokens, eos included, scores L / n**length_penalty. A beginning that ends
-takes one of the places of its step, so that a beam of width 1 is greedy decoding.
+A hypothesis of log-probability L and n tokens, eos included, scores L / n**length_penalty. A hypothesis that ends
+takes one of the `width` places of its step, so a beam of width 1 is greedy decoding.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -15,20 +14,20 @@ from chainrule.generation.decoder import NOT_FINITE, Decoder
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Continuation, Tokenizer, read_prompt
 from chainrule.generation.sample import Generation
-from chainrule.models.contract import Steps, log_softmax
+from chainrule.models.contract import Array, Steps, log_softmax
 
 NO_CONTINUATION = "this model gives every continuation probability zero; use a smoothed model or another prompt"
 
 
 @dataclass(frozen=True)
 class Beam:
-    """How to search; the `samples` best texts are returned."""
+    """Settings of a beam search, which returns the `samples` best texts."""
 
     width: int = 4
     length_penalty: float = 1.0  # above 0 favours long texts, below 0 short ones
     max_tokens: int = 200
     samples: int = 1
-    truncate: bool = False  # of a prompt that is too long, read the last tokens
+    truncate: bool = False  # read the last tokens of a prompt that is too long
 
     def __post_init__(self) -> None:
         require_whole("width", self.width, 1, 1000)
@@ -40,7 +39,7 @@ class Beam:
         return float(log_probability / length**self.length_penalty)
 
     def bound(self, log_probability: float, length: int) -> float:
-        """The best score that anything starting with these tokens can still reach.
+        """The best score that any continuation of these tokens can still reach.
 
         More tokens only lower the log-probability, and n**length_penalty is largest at one end of the lengths
         that are left.
@@ -50,8 +49,8 @@ class Beam:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A finished text: its ids, eos included where it ended by itself, and what it is ranked by."""
+class Hypothesis:
+    """A finished hypothesis: its ids, including an eos that ended it, and the score that it is ranked by."""
 
     ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
@@ -60,107 +59,117 @@ class Found:
 
     @property
     def words(self) -> tuple[int, ...]:
-        """Its ids without the eos."""
+        """The ids without the eos."""
         return self.ids[:-1] if self.finish_reason == "eos" else self.ids
 
 
 @dataclass(frozen=True)
-class Step:
-    """What a beam looked at in one step: which beginnings were made longer, by what, and with what probability."""
+class BeamStep:
+    """The extensions that a beam kept in one step, before those that ended were set aside."""
 
-    parents: list[int]  # of each, the number of its beginning among those of the step before
+    parents: list[int]  # for each, the index of the hypothesis it extends among those of the step before
     ids: list[int]
-    totals: list[float]
+    totals: list[float]  # log-probabilities
     is_ended: list[bool]
 
 
 @dataclass(eq=False)
-class Search:
-    """One text that is searched for: its beginnings, each a row of the batch, and the best that it has found."""
+class BeamSearch:
+    """One beam search in progress: partial hypotheses, each a row of the batch, and the best finished ones."""
 
     beam: Beam
-    totals: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    totals: np.ndarray = field(default_factory=lambda: np.zeros(1))  # (rows,) log-probabilities
     ids: list[list[int]] = field(default_factory=lambda: [[]])
-    found: list[list[float]] = field(default_factory=lambda: [[]])  # log-probabilities of the ids
-    kept: list[Found] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    error: UserError | None = None  # why it ended before its time
+    log_probabilities: list[list[float]] = field(default_factory=lambda: [[]])  # of the ids
+    finished: list[Hypothesis] = field(default_factory=list)
+    steps: list[BeamStep] = field(default_factory=list)
+    error: UserError | None = None  # set where the search cannot go on
 
     @property
     def width(self) -> int:
-        """How many rows it may take."""
+        """The most rows that it occupies."""
         return self.beam.width
 
     @property
     def is_over(self) -> bool:
         return not len(self.totals)
 
-    def advance(self, ids: np.ndarray, found: np.ndarray, eos: int) -> np.ndarray:
-        """Of the likeliest next tokens of every beginning, (rows, width) each, the best; which rows go on."""
-        if np.isnan(found[:, 0]).any():
+    def advance(self, ids: np.ndarray, log_probabilities: np.ndarray, eos: int) -> np.ndarray:
+        """Extend every hypothesis by its most likely next tokens, (rows, width) each, and keep the `width` best.
+
+        Returns, for each hypothesis that goes on, the row that it extends.
+        """
+        if np.isnan(log_probabilities[:, 0]).any():
             self.error = UserError(NOT_FINITE)
-            return self._go_on_with(np.zeros(0, np.int64))
-        totals = self.totals[:, None] + found
+            return self._continue_with(np.zeros(0, np.int64))
+        totals = self.totals[:, None] + log_probabilities
         places = np.argsort(-totals, axis=None, kind="stable")[: self.beam.width]
         places = places[totals.ravel()[places] > -np.inf]
         rows, columns = np.divmod(places, ids.shape[1])
         ended = ids[rows, columns] == eos
         is_last = len(self.ids[0]) + 1 == self.beam.max_tokens
         self.ids = [[*self.ids[row], int(ids[row, column])] for row, column in zip(rows, columns, strict=True)]
-        self.found = [[*self.found[row], float(found[row, column])] for row, column in zip(rows, columns, strict=True)]
+        self.log_probabilities = [
+            [*self.log_probabilities[row], float(log_probabilities[row, column])]
+            for row, column in zip(rows, columns, strict=True)
+        ]
         self.totals = totals[rows, columns]
-        self.steps.append(Step(rows.tolist(), ids[rows, columns].tolist(), self.totals.tolist(), ended.tolist()))
+        self.steps.append(BeamStep(rows.tolist(), ids[rows, columns].tolist(), self.totals.tolist(), ended.tolist()))
         for place in np.flatnonzero(ended | is_last):
-            self._finish(self.ids[place], self.found[place], "eos" if ended[place] else "length")
-        if not len(places) and not self.kept:
+            self._finish(self.ids[place], self.log_probabilities[place], "eos" if ended[place] else "length")
+        if not len(places) and not self.finished:
             self.error = UserError(NO_CONTINUATION)
-        going_on = self._go_on_with(np.flatnonzero(~ended & (not is_last)))
+        going_on = self._continue_with(np.flatnonzero(~ended & (not is_last)))
         if not self._may_find_better():
-            going_on = self._go_on_with(going_on[:0])
+            going_on = self._continue_with(going_on[:0])
         return rows[going_on]
 
-    def _go_on_with(self, places: np.ndarray) -> np.ndarray:
-        """These places, once all others are forgotten."""
+    def _continue_with(self, places: np.ndarray) -> np.ndarray:
+        """Drop all hypotheses but these; returns `places`."""
         self.totals = self.totals[places]
-        self.ids, self.found = [self.ids[place] for place in places], [self.found[place] for place in places]
+        self.ids = [self.ids[place] for place in places]
+        self.log_probabilities = [self.log_probabilities[place] for place in places]
         return places
 
     def _may_find_better(self) -> bool:
-        """Whether a beginning may still end better than the worst text kept."""
-        if not len(self.totals) or len(self.kept) < self.beam.samples:
+        """Whether a partial hypothesis may still end with a better score than the worst of the finished ones."""
+        if not len(self.totals) or len(self.finished) < self.beam.samples:
             return bool(len(self.totals))
-        return self.beam.bound(float(self.totals.max()), len(self.ids[0])) > self.kept[-1].score
+        return self.beam.bound(float(self.totals.max()), len(self.ids[0])) > self.finished[-1].score
 
-    def _finish(self, ids: list[int], found: list[float], reason: str) -> None:
-        score = self.beam.score(sum(found), len(ids))
-        done = Found(tuple(ids), tuple(found), reason, score)
-        self.kept = sorted([*self.kept, done], key=lambda each: -each.score)[: self.beam.samples]
+    def _finish(self, ids: list[int], log_probabilities: list[float], reason: str) -> None:
+        score = self.beam.score(sum(log_probabilities), len(ids))
+        hypothesis = Hypothesis(tuple(ids), tuple(log_probabilities), reason, score)
+        self.finished = sorted([*self.finished, hypothesis], key=lambda each: -each.score)[: self.beam.samples]
 
 
-def beam_search(model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, condition: Any = None) -> list[Generation]:
-    """The best texts found, best first."""
+def beam_search(
+    model: Steps, tokenizer: Tokenizer, prompt: str, beam: Beam, condition: object = None
+) -> list[Generation]:
+    """The `beam.samples` best continuations of a prompt, best first."""
     read = read_prompt(model, tokenizer, prompt, beam.truncate)
     decoder = Decoder(model, read.ids, condition, read.allowed)
-    search = Search(beam)
+    search = BeamSearch(beam)
     while not search.is_over:
-        going_on = search.advance(*likeliest(decoder.logits, beam.width), tokenizer.eos)
+        going_on = search.advance(*top_log_probabilities(decoder.logits, beam.width), tokenizer.eos)
         if len(going_on):
             decoder.select(going_on)
             decoder.append(np.array([ids[-1] for ids in search.ids], np.int64))
     if search.error is not None:
         raise search.error
-    return [_to_generation(found, read.continuation(tokenizer)) for found in search.kept]
+    return [_to_generation(each, read.continuation(tokenizer)) for each in search.finished]
 
 
-def _to_generation(found: Found, stream: Continuation) -> Generation:
-    text = "".join(map(stream.feed, found.words)) + stream.flush()
-    return Generation(text, found.ids, found.log_probabilities, found.finish_reason, score=found.score)
+def _to_generation(best: Hypothesis, stream: Continuation) -> Generation:
+    text = "".join(map(stream.feed, best.words)) + stream.flush()
+    return Generation(text, best.ids, best.log_probabilities, best.finish_reason, score=best.score)
 
 
-def likeliest(logits: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of the `width` likeliest next tokens of every row, likeliest first, and their log-probabilities.
+def top_log_probabilities(logits: Array, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of the `width` most likely next tokens of every row, most likely first, and their log-probabilities.
 
-    Where these are not finite numbers, the first of them is NaN.
+    `logits` (rows, vocabulary) are NumPy's or torch's. In a row of logits that are not finite, the first
+    log-probability is NaN.
     """
     width = min(width, logits.shape[-1])
     if isinstance(logits, np.ndarray):

@@ -1,7 +1,6 @@
-"""A conversation as a prompt: what comes is the assistant's answer."""
+"""Encoding a conversation as a prompt that the model continues with the assistant's answer."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +11,19 @@ from chainrule.text.chat import Chat, Message
 
 
 def chat_of(tokenizer: Tokenizer) -> Chat:
-    """Models trained on plain text know no roles: they get a transcript, and its texts that stop the answer."""
+    """The chat style of a tokenizer; for models trained on plain text, which know no roles, a transcript."""
     return tokenizer.chat or Chat()
 
 
-def write_conversation(tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
-    """As a person would read it; special tokens are in it by their names."""
+def render_conversation(tokenizer: Tokenizer, messages: Sequence[Message]) -> str:
+    """The text of the prompt, with special tokens written as their names."""
     return "".join(piece.text for piece in chat_of(tokenizer).pieces(messages))
 
 
-def read_conversation(model: Any, tokenizer: Tokenizer, messages: Sequence[Message]) -> Prompt:
+def encode_conversation(model: object, tokenizer: Tokenizer, messages: Sequence[Message]) -> Prompt:
+    """The ids of the prompt; a conversation that is longer than the model's context is refused."""
     chat = chat_of(tokenizer)
-    text = write_conversation(tokenizer, messages)
+    text = render_conversation(tokenizer, messages)
     if chat.written.is_plain:
         return read_prompt(model, tokenizer, text, truncate=False)
     ids = tokenizer.encode_pieces(chat.pieces(messages)).astype(np.int64)

@@ -1,8 +1,7 @@
-"""A batch of texts that grow one token at a time, and the model state that has read them."""
+"""Prefill and decode: token sequences of one model, the state that has read them, and the logits that follow."""
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -10,33 +9,33 @@ from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import Rewinds, State, Steps, select_rows
 
-AT_ONCE = 512  # tokens of a prompt read in one step
-HEEDED_AT_ONCE = 64  # where the logits of all of them are wanted
-Heed = Callable[[np.ndarray], None]  # gets logits (time, vocabulary) of a prompt, piece by piece
+PREFILL_CHUNK = 512  # tokens of a prompt read in one step
+SCORED_PREFILL_CHUNK = 64  # the same where logits of every position are needed
+LogitsCallback = Callable[[np.ndarray], None]  # called with the logits (time, vocabulary) of each chunk of a prompt
 NOT_FINITE = "the model's logits are not finite numbers; its training probably diverged"
 
 
-def half_of(context_length: int) -> int:
-    """What a full context begins anew with: half makes room for as many new tokens at the price of one long step."""
+def restart_length(context_length: int) -> int:
+    """How many of the latest tokens are read again once a context is full: half of it, which leaves as much room."""
     return max(1, context_length // 2)
 
 
 class Decoder:
     """`logits` (rows, vocabulary) are for the token that comes after `history` (rows, length).
 
-    Of the first token, only the `allowed` ones are possible, unless the model excludes them all. `heed` is told what
-    the model expected at every position of the prompt. Whoever wants to do other things while a long prompt is read
-    `waits`, and calls `read_on` until it is.
+    The first token is restricted to the `allowed` ones, unless the model gives all of these probability zero.
+    `on_logits` is called with the logits of every position of the prompt. The constructor reads the whole prompt; with
+    `is_chunked` it reads nothing, and `prefill_next` reads it chunk by chunk, with other work in between.
     """
 
     def __init__(
         self,
         model: Steps,
         ids: np.ndarray,
-        condition: Any = None,
+        condition: object = None,
         allowed: np.ndarray | None = None,
-        heed: Heed | None = None,
-        waits: bool = False,
+        on_logits: LogitsCallback | None = None,
+        is_chunked: bool = False,
     ) -> None:
         self.model = model
         self.condition = condition
@@ -44,16 +43,16 @@ class Decoder:
         self._tokens = ids[None].copy()  # doubles when it is full, so only the first `length` columns count
         self.length = len(ids)
         self.state: State = None
-        self._tried: State = None
+        self._proposed: State = None  # after the tokens of the last `verify`
         self.logits = np.empty(0)
-        self._allowed, self._heed = allowed, heed
-        self._unread = self._begin(len(ids), heed)
-        while not waits and self.read_on():
+        self._allowed, self._on_logits = allowed, on_logits
+        self._unread = self._begin(len(ids), on_logits)
+        while not is_chunked and self.prefill_next():
             pass
 
-    def read_on(self) -> bool:
-        """Read the next piece of the prompt; whether there is more of it."""
-        self._read(self._unread.pop(0), self._heed)
+    def prefill_next(self) -> bool:
+        """Read the next chunk of the prompt; returns whether there are more."""
+        self._read(self._unread.pop(0), self._on_logits)
         if self._unread:
             return True
         if self._allowed is not None and (self.logits[:, self._allowed] > -np.inf).any():
@@ -65,14 +64,14 @@ class Decoder:
         return self._tokens[:, : self.length]
 
     def select(self, rows: np.ndarray) -> None:
-        """Go on with these rows; they may repeat or be left out."""
+        """Continue with these rows, which may repeat or be left out."""
         self.state = select_rows(self.state, rows)
         self.condition = select_rows(self.condition, rows)
         self.logits = self.logits[rows]
         self._tokens = self._tokens[rows]
 
     def append(self, ids: np.ndarray) -> None:
-        """Read one more token in every row."""
+        """Append a token to every row and read it; a full context starts again with its latest tokens."""
         if self.length == self._tokens.shape[1]:
             self._tokens = np.concatenate([self._tokens, np.zeros_like(self._tokens)], axis=1)
         self._tokens[:, self.length] = ids
@@ -81,46 +80,46 @@ class Decoder:
             self._read(ids[:, None])
         else:
             assert self.context_length is not None
-            for piece in self._begin(half_of(self.context_length)):
+            for piece in self._begin(restart_length(self.context_length)):
                 self._read(piece)
 
     @property
     def room(self) -> int:
-        """How many more tokens the context holds before it has to begin anew."""
+        """How many more tokens fit into the context before it has to start again."""
         return sys.maxsize if self.context_length is None else self.context_length - self._read_count
 
-    def try_out(self, ids: np.ndarray) -> np.ndarray:
-        """Logits (tokens, vocabulary) after each of some more tokens of the one row. None counts as read yet."""
+    def verify(self, ids: np.ndarray) -> np.ndarray:
+        """Logits (tokens, vocabulary) after each proposed token of a single row; `accept` decides how many to keep."""
         assert 0 < len(ids) <= self.room
-        logits, self._tried = step(self.model, ids[None], self.state)
+        logits, self._proposed = step(self.model, ids[None], self.state)
         return to_numpy(logits[0])
 
-    def keep(self, ids: np.ndarray, count: int) -> None:
-        """Count the first so many of the tokens that were tried out as read."""
+    def accept(self, ids: np.ndarray, count: int) -> None:
+        """Keep the first `count` of the tokens given to the last `verify` in the state."""
         if count == len(ids):
-            self.state = self._tried
+            self.state = self._proposed
         elif isinstance(self.model, Rewinds):
-            self.state = self.model.rewind(self._tried, self.state, ids[None, :count])
+            self.state = self.model.rewind(self._proposed, self.state, ids[None, :count])
         else:
             _, self.state = step(self.model, ids[None, :count], self.state)
         self._read_count += count
 
-    def _begin(self, count: int, heed: Heed | None = None) -> list[np.ndarray]:
-        """A fresh state, and the pieces of the last `count` tokens that it has to read."""
+    def _begin(self, count: int, on_logits: LogitsCallback | None = None) -> list[np.ndarray]:
+        """Start a fresh state; returns the last `count` tokens in the chunks that it has to read."""
         self.state = self.model.start(len(self._tokens), self.condition)
         self._read_count = 0
         memory = getattr(self.model, "memory", None)
         last = self.history[:, -count:]
-        last = last if memory is None or heed else last[:, -memory:]
-        at_once = HEEDED_AT_ONCE if heed else AT_ONCE  # a step has logits for all it reads, and a prompt may be long
+        last = last if memory is None or on_logits else last[:, -memory:]
+        at_once = SCORED_PREFILL_CHUNK if on_logits else PREFILL_CHUNK  # bounds the memory of a step's logits
         return [last[:, start : start + at_once] for start in range(0, last.shape[1], at_once)]
 
-    def _read(self, ids: np.ndarray, heed: Heed | None = None) -> None:
-        logits, self.state = step(self.model, ids, self.state, to_last=heed is None)
+    def _read(self, ids: np.ndarray, on_logits: LogitsCallback | None = None) -> None:
+        logits, self.state = step(self.model, ids, self.state, to_last=on_logits is None)
         self._read_count += ids.shape[1]
-        if heed:
-            heed(to_numpy(logits[0]))
+        if on_logits:
+            on_logits(to_numpy(logits[0]))
         self.logits = to_numpy(logits[:, -1])
-        # The largest of a row is NaN if any is.
+        # The maximum of a row is NaN if any of its logits is.
         if not (self.logits.max(-1) < np.inf).all():
             raise UserError(NOT_FINITE)

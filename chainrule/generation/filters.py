@@ -8,9 +8,9 @@ from math import log
 
 import numpy as np
 
-BLOCK = 128  # tokens whose largest logit stands for them when looking for the n-th largest of all
-GUESSES = 256, 4096  # sizes a nucleus is looked for in before everything is sorted
-ROUNDING = 1e-12  # lets a nucleus of .5 + .3 reach p = .8, which float64 misses by one part in 10^16
+BLOCK = 128  # tokens per block maximum, in finding the n-th largest logit
+GUESSES = 256, 4096  # how many of the largest logits are tried as a nucleus before all are sorted
+ROUNDING = 1e-12  # so that a nucleus of .5 + .3 reaches p = .8, which float64 misses by one part in 10^16
 
 
 def repetition_penalty(logits: np.ndarray, seen: np.ndarray, penalty: float) -> np.ndarray:
@@ -33,8 +33,8 @@ def temperature(logits: np.ndarray, value: float) -> np.ndarray:
         return logits
     if value == 0:
         return _keep(logits, _is_first_largest(logits))
-    value = min(max(value, 1e-30), 1e30)  # beyond these nothing changes but float32, where 1e-46 is zero
-    # What is at most zero can only overflow towards -inf, never to NaN.
+    value = min(max(value, 1e-30), 1e30)  # in float32, 1e-46 would be zero
+    # Numbers of at most zero can only overflow to -inf, never to NaN.
     with np.errstate(over="ignore"):
         scaled: np.ndarray = (logits - logits.max(-1, keepdims=True)) / value
     return scaled
@@ -74,7 +74,7 @@ def largest(logits: np.ndarray, count: int) -> np.ndarray:
 
 
 def _nucleus(logits: np.ndarray, mass: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Enough of the largest logits to hold the nucleus, their running total, and the total to reach."""
+    """Enough of the largest logits to hold the nucleus, their cumulative sums, and the sum to reach."""
     top = logits.max(-1, keepdims=True)
     total = np.exp(logits - top, dtype=np.float64).sum(-1, keepdims=True)
     goal = mass * total * (1 - ROUNDING)
@@ -87,7 +87,7 @@ def _nucleus(logits: np.ndarray, mass: float) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _nth_largest(logits: np.ndarray, count: int) -> np.ndarray:
-    """(batch, 1). The n-th largest of block maxima is no larger, and leaves few values to part."""
+    """(batch, 1). The n-th largest of the block maxima is a lower bound, so few values have to be partitioned."""
     rows, width = logits.shape
     blocks = width // BLOCK
     if count > blocks:

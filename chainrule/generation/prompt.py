@@ -1,19 +1,20 @@
-"""What a prompt becomes: the token that starts every document, if any, then the prompt's own tokens.
+"""Encoding a prompt: the token that starts every document, where the model has one, then the prompt's own tokens.
 
-A space at the end of a prompt belongs to the word that is to come: tokenizers write it into the next token. So it is
-taken back, and the first token must begin with it ("token healing").
+A space at the end of a prompt belongs to the next word, since tokenizers put it into that word's token. So its token is
+removed, and the first token that is drawn must begin with a space ("token healing").
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 
 
 class TextStream(Protocol):
-    """Turns ids into text one at a time; a character may need several."""
+    """An incremental decoder: text becomes available once the ids of a whole character have been fed."""
 
     def feed(self, token: int, /) -> str: ...
 
@@ -21,39 +22,41 @@ class TextStream(Protocol):
 
 
 class Tokenizer(Protocol):
-    """What generation needs of a tokenizer; one that tells its `token_bytes` has prompts healed."""
+    """What generation needs of a tokenizer. Prompts are healed where it has `token_bytes`, too."""
 
     @property
     def eos(self) -> int: ...
 
     def encode(self, text: str, /) -> np.ndarray: ...
 
-    def decode(self, ids: Any, /) -> str: ...
+    def decode(self, ids: Iterable[int], /) -> str: ...
 
     def stream(self) -> TextStream: ...
 
 
 @dataclass(frozen=True)
 class Prompt:
+    """An encoded prompt."""
+
     ids: np.ndarray  # what the model reads
     text: str
-    opening: str = ""  # what was taken back from the prompt's end
-    allowed: np.ndarray | None = None  # (vocabulary,) the tokens that begin with it
-    ends: tuple[int, ...] = ()  # tokens that end what comes, beside the end token
+    opening: str = ""  # the end of `text` whose token was removed (token healing)
+    allowed: np.ndarray | None = None  # (vocabulary,) the tokens that begin with `opening`
+    ends: tuple[int, ...] = ()  # tokens that end the continuation, besides the end token
 
     def continuation(self, tokenizer: Tokenizer) -> "Continuation":
         return Continuation(tokenizer.stream(), self, getattr(tokenizer, "joins_with_spaces", False))
 
 
 class Continuation:
-    """The text of tokens that come after a prompt, without the opening that the prompt has shown already."""
+    """Decodes the tokens that follow a prompt, without the `opening` that the prompt's own text ends with."""
 
     def __init__(self, stream: TextStream, prompt: Prompt, is_joined: bool):
-        """`is_joined`: spaces stand between tokens and in none of them."""
+        """`is_joined`: the tokenizer puts spaces between tokens, so that no token contains one."""
         self._stream = stream
         self._hidden = len(prompt.opening)
         if prompt.text and not (is_joined and prompt.text[-1].isspace()):
-            stream.feed(int(prompt.ids[-1]))  # what comes must know that it is not the first
+            stream.feed(int(prompt.ids[-1]))  # so that the next token is not decoded as the first of a text
 
     def feed(self, token: int) -> str:
         return self._show(self._stream.feed(token))
@@ -66,17 +69,17 @@ class Continuation:
         return shown
 
 
-def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool, heals: bool = True) -> Prompt:
-    """The ids to feed; of a prompt too long for the model, the last ones where `truncate` allows it.
+def read_prompt(model: object, tokenizer: Tokenizer, text: str, truncate: bool, heals: bool = True) -> Prompt:
+    """Encode a prompt. One that is too long for the model is refused or, with `truncate`, cut to its last tokens.
 
-    Whoever wants to know how likely the prompt's own tokens are has none of them taken back: `heals` is False.
+    `heals=False` keeps a last token that is a space, for callers that want the log-probabilities of all tokens.
     """
     encoded = np.asarray(tokenizer.encode(text), dtype=np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(encoded) > reads and not truncate:
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
-        raise UserError(f"{found}; shorten it or pass --truncate")
-    opening, allowed = _take_back(tokenizer, encoded) if heals else ("", None)
+        raise UserError(f"{found}; shorten it", remedy=Argument("truncate"))
+    opening, allowed = _heal(tokenizer, encoded) if heals else ("", None)
     start: int | None = getattr(tokenizer, "start", tokenizer.eos)
     ids = encoded[: len(encoded) - bool(opening)]
     if start is not None or not len(ids):
@@ -84,8 +87,8 @@ def read_prompt(model: Any, tokenizer: Tokenizer, text: str, truncate: bool, hea
     return Prompt(ids if reads is None else ids[-reads:], text, opening, allowed)
 
 
-def _take_back(tokenizer: Tokenizer, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
-    """A last token that is nothing but a space, and the longer tokens that begin with it, where there are any."""
+def _heal(tokenizer: Tokenizer, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
+    """The text of a last token that is a single space, and the tokens that begin with it; else nothing."""
     spelled: list[bytes] | None = getattr(tokenizer, "token_bytes", None)
     if spelled is None or not len(ids) or spelled[int(ids[-1])] != b" ":
         return "", None

@@ -2,28 +2,27 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from chainrule.errors import UserError
-from chainrule.generation.batch import Batch, Token
+from chainrule.generation.batch import SampleBatch, Token
 from chainrule.generation.drafts import Draft
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.settings import Sampling
-from chainrule.generation.speculative import Speculation
+from chainrule.generation.speculative import SpeculativeDecoder
 from chainrule.models.contract import Steps
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A finished text. `ids` and `log_probabilities` include the eos, or the stop string, that ended it."""
+    """A finished text. `ids` and `log_probabilities` include the eos or the tokens of the stop string that ended it."""
 
     text: str
     ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
     finish_reason: str
     sample: int = 0
-    seed: int | None = None  # with `sample` as first_sample, draws this text again
-    score: float | None = None  # what beam search ranks by
+    seed: int | None = None  # reproduces this text together with first_sample=`sample`
+    score: float | None = None  # of a beam search
 
 
 def sample(
@@ -31,10 +30,10 @@ def sample(
     tokenizer: Tokenizer,
     prompt: str,
     sampling: Sampling,
-    condition: Any = None,
+    condition: object = None,
     draft: Draft | None = None,
 ) -> list[Generation]:
-    """Every sample once it is finished, in order."""
+    """Draw `sampling.samples` continuations of a prompt; returns them in order, once all are finished."""
     sampling = sampling.seeded()
     tokens: dict[int, list[Token]] = {}
     for token in stream(model, tokenizer, prompt, sampling, condition, draft):
@@ -47,28 +46,30 @@ def stream(
     tokenizer: Tokenizer,
     prompt: str,
     sampling: Sampling,
-    condition: Any = None,
+    condition: object = None,
     draft: Draft | None = None,
 ) -> Iterator[Token]:
-    """Tokens as they come, those of all samples interleaved. A bad prompt is refused before the first one.
+    """Yield tokens as they are drawn, those of all samples interleaved. A bad prompt raises before the first token.
 
-    The prompt is read once, whatever the number of samples. To know the seed, pass `sampling.seeded()`. A
-    torch model must be in evaluation mode. `condition` is what `model.start` takes, for a batch of one. A `draft` makes
-    one sample faster and changes nothing of it.
+    The prompt is read once, whatever the number of samples. To know the seed, pass `sampling.seeded()`. A torch model
+    must be in evaluation mode. `condition` is what `model.start` takes, for a batch of one. A `draft` speeds up a
+    single sample and does not change its text.
     """
     read = read_prompt(model, tokenizer, prompt, sampling.truncate)
     if draft is not None:
         if sampling.samples > 1:
             raise UserError(f"a draft is for one sample at a time, got {sampling.samples}; several are a batch already")
-        return Speculation(model, tokenizer, draft).stream(read, sampling.seeded(), condition)
+        return SpeculativeDecoder(model, tokenizer, draft).stream(read, sampling.seeded(), condition)
     return _stream(model, tokenizer, read, sampling.seeded(), condition)
 
 
-def _stream(model: Steps, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, condition: Any) -> Iterator[Token]:
-    batch = Batch(model, tokenizer)
+def _stream(
+    model: Steps, tokenizer: Tokenizer, prompt: Prompt, sampling: Sampling, condition: object
+) -> Iterator[Token]:
+    batch = SampleBatch(model, tokenizer)
     rows = batch.add(prompt, sampling, condition)
     while batch.rows:
-        for _, token in sorted(batch.roll(), key=lambda found: found[0].index):
+        for _, token in sorted(batch.emit(), key=lambda drawn: drawn[0].index):
             yield token
         for row in rows:
             if row.error is not None:

@@ -1,7 +1,6 @@
-"""How likely a model finds a given text, token by token, in one step call."""
+"""The log-probability of every token of a given text, from one call of `step`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import Steps, log_softmax
 
 
-def log_probabilities(model: Steps, ids: Sequence[int] | np.ndarray, eos: int, condition: Any = None) -> np.ndarray:
+def log_probabilities(model: Steps, ids: Sequence[int] | np.ndarray, eos: int, condition: object = None) -> np.ndarray:
     """log p of each token of one document and of the eos that ends it, in nats: (len(ids) + 1,)."""
     document = np.concatenate([[eos], np.asarray(ids, np.int64), [eos]]).astype(np.int64)
     inputs, targets = document[:-1], document[1:]

@@ -1,69 +1,68 @@
-"""Beam search for many sources at once: every sentence has its own beam, and all beams are rows of one batch.
+"""Batched beam search over many sources: every source has a beam of its own, and all beams are rows of one batch.
 
-What one finds does not depend on the others. A sentence that has found its texts leaves the batch, and others may join
-it at any time.
+What is found for a source does not depend on the others. A source whose search is over leaves the batch, and others may
+join it at any time.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from chainrule.generation.beam import Beam, Found, Search, Step, likeliest
+from chainrule.generation.beam import Beam, BeamSearch, BeamStep, Hypothesis, top_log_probabilities
 from chainrule.models._numpy import start, step
 from chainrule.models.contract import State, Steps, add_rows, select_rows
 
 
-class Searches:
-    """The sentences of one model that are being searched for. By turns, `advance` makes every beginning a token longer
-    and `roll` tells what was found; in between, sentences may join and leave, as rows of a `Batch` do.
+class BeamSearchBatch:
+    """The beam searches of one model that run together. `advance` extends every hypothesis by a token, `emit` returns
+    the finished ones; between the two calls searches may be added and removed, as rows of a `SampleBatch` may.
     """
 
     def __init__(self, model: Steps, eos: int) -> None:
         self.model, self.eos = model, eos
-        self.rows: list[Search] = []
-        self._state: State = None  # a row for every beginning of every sentence, in their order
+        self.rows: list[BeamSearch] = []
+        self._state: State = None  # a row for every partial hypothesis of every search, in their order
 
     @property
     def size(self) -> int:
-        """How many rows its sentences may take."""
+        """The most rows that its searches occupy."""
         return sum(each.width for each in self.rows)
 
-    def add(self, condition: Any, beams: Sequence[Beam]) -> list[Search]:
-        """The sources of a condition, each with its beam."""
-        new = [Search(beam) for beam in beams]
+    def add(self, condition: object, beams: Sequence[Beam]) -> list[BeamSearch]:
+        """Start a search for every source of a batched condition."""
+        new = [BeamSearch(beam) for beam in beams]
         state = start(self.model, len(beams), condition)
         self._state = state if self._state is None else add_rows(self._state, state)
         self.rows += new
         return new
 
-    def remove(self, sentence: Search) -> None:
-        kept = np.concatenate([np.full(len(each.totals), each is not sentence) for each in self.rows])
-        self.rows.remove(sentence)
+    def remove(self, search: BeamSearch) -> None:
+        kept = np.concatenate([np.full(len(each.totals), each is not search) for each in self.rows])
+        self.rows.remove(search)
         self._keep(np.flatnonzero(kept), len(kept))
 
     def advance(self) -> None:
-        """One token more for every beginning."""
+        """Extend every partial hypothesis of every search by one token."""
         if not self.rows:
             return
         last = np.array([ids[-1] if ids else self.eos for each in self.rows for ids in each.ids], np.int64)
         logits, self._state = step(self.model, last[:, None], self._state)
-        ids, found = likeliest(logits[:, -1], max(each.width for each in self.rows))
+        ids, log_probabilities = top_log_probabilities(logits[:, -1], max(each.width for each in self.rows))
         kept, first = [], 0
         for each in self.rows:
             own = (slice(first, first + len(each.totals)), slice(each.width))
-            kept.append(first + each.advance(ids[own], found[own], self.eos))
+            kept.append(first + each.advance(ids[own], log_probabilities[own], self.eos))
             first = own[0].stop
         self._keep(np.concatenate(kept), len(last))
 
-    def roll(self) -> list[tuple[Search, Found]]:
-        """All that was found for the sentences that are over; they leave."""
+    def emit(self) -> list[tuple[BeamSearch, Hypothesis]]:
+        """The finished hypotheses of all searches that are over, which are removed."""
         over = [each for each in self.rows if each.is_over]
         self.rows = [each for each in self.rows if not each.is_over]
-        return [(each, found) for each in over for found in each.kept]
+        return [(each, hypothesis) for each in over for hypothesis in each.finished]
 
     def _keep(self, rows: np.ndarray, count: int) -> None:
-        """Go on with these of so many rows of the state, which may repeat."""
+        """Continue with these of the state's `count` rows, which may repeat."""
         if not len(rows):
             self._state = None
         elif not np.array_equal(rows, np.arange(count)):
@@ -71,17 +70,17 @@ class Searches:
 
 
 def search(
-    model: Steps, condition: Any, eos: int, beams: Sequence[Beam], tree: list[list[Step]] | None = None
-) -> list[list[Found]]:
-    """The best targets of every source of the condition, best first; `tree` gets what each beam looked at."""
-    searches = Searches(model, eos)
-    sentences = searches.add(condition, beams)
-    while searches.rows:
-        searches.advance()
-        searches.roll()
-    for each in sentences:
+    model: Steps, condition: object, eos: int, beams: Sequence[Beam], tree: list[list[BeamStep]] | None = None
+) -> list[list[Hypothesis]]:
+    """The best targets of every source of a batched condition, best first; `tree` receives the steps of each beam."""
+    batch = BeamSearchBatch(model, eos)
+    searches = batch.add(condition, beams)
+    while batch.rows:
+        batch.advance()
+        batch.emit()
+    for each in searches:
         if each.error is not None:
             raise each.error
     if tree is not None:
-        tree.extend(each.steps for each in sentences)
-    return [each.kept for each in sentences]
+        tree.extend(each.steps for each in searches)
+    return [each.finished for each in searches]

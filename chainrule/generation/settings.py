@@ -1,4 +1,4 @@
-"""How to draw a sample."""
+"""The settings of sampling."""
 
 from dataclasses import dataclass, replace
 from secrets import randbits
@@ -11,7 +11,7 @@ LARGEST_SEED = 2**64 - 1
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to draw. `samples` are numbered from `first_sample`; number i depends on the seed and i alone."""
+    """How to draw samples. They are numbered from `first_sample`, and number i depends on the seed and on i alone."""
 
     temperature: float = 1.0  # 0 is greedy
     top_k: int = 0  # 0 keeps every token
@@ -23,8 +23,8 @@ class Sampling:
     seed: int | None = None
     samples: int = 1
     first_sample: int = 0
-    alternatives: int = 0  # how many of the model's most likely tokens to report beside each one drawn
-    truncate: bool = False  # of a prompt that is too long, read the last tokens
+    alternatives: int = 0  # how many of the most likely tokens to report with each token drawn
+    truncate: bool = False  # read the last tokens of a prompt that is too long
 
     def __post_init__(self) -> None:
         require_number("temperature", self.temperature, 0)
@@ -43,9 +43,9 @@ class Sampling:
 
     @property
     def filters(self) -> tuple[float, int, float, float, float]:
-        """All that a distribution is reshaped by."""
+        """The settings that reshape a distribution."""
         return self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty
 
     def seeded(self) -> "Sampling":
-        """The same settings with a seed, a fresh one where there was none, so that they can be repeated."""
+        """The same settings with a seed, a random one where there was none, so that the samples can be reproduced."""
         return self if self.seed is not None else replace(self, seed=randbits(32))

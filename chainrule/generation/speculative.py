@@ -1,41 +1,40 @@
-"""One sample with a draft beside it: the same tokens as without, in fewer steps of the model.
+"""Speculative decoding of one sample: the same tokens as without a draft, in fewer steps of the model.
 
-What is drawn depends on the model's own logits and on the sample's random numbers alone. The draft only decides how
-many tokens a step reads: a guess counts if it is what was drawn. As many are accepted as by the rule of Leviathan et
-al. (2023) for such guesses, which keeps the distribution; this keeps every token.
+Tokens are drawn from the model's own logits with the sample's own random numbers. The draft only decides how many
+tokens a step reads: a proposed token is accepted if it equals the one drawn. As many are accepted as by the rule of
+Leviathan et al. (2023) for deterministic proposals; their rule keeps the distribution, this one keeps every token.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.generation.batch import NO_TOKEN, Row, Token, draw_tokens
-from chainrule.generation.decoder import NOT_FINITE, Decoder, half_of
-from chainrule.generation.drafts import MOST, Draft
+from chainrule.generation.decoder import NOT_FINITE, Decoder, restart_length
+from chainrule.generation.drafts import MOST_PROPOSED, Draft
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
 from chainrule.models.contract import Steps
 
 
-class Speculation:
-    """`guessed` and `right` tell how well the draft did."""
+class SpeculativeDecoder:
+    """Draws a sample with the help of a draft; counts the tokens `proposed` by it and those `accepted`."""
 
     def __init__(self, model: Steps, tokenizer: Tokenizer, draft: Draft) -> None:
         self._model, self._tokenizer, self._draft = model, tokenizer, draft
-        self._most = 1  # guesses at a time: twice as many after all were right, half as many after one was not
-        self.guessed = self.right = 0
+        self._most = 1  # proposals per step: doubled after all were accepted, halved after one was not
+        self.proposed = self.accepted = 0
 
-    def stream(self, prompt: Prompt, sampling: Sampling, condition: Any = None) -> Iterator[Token]:
-        """The tokens of one sample; `sampling` must have its seed."""
+    def stream(self, prompt: Prompt, sampling: Sampling, condition: object = None) -> Iterator[Token]:
+        """Yield the tokens of one sample; `sampling` must have its seed."""
         row = Row(self._tokenizer, prompt, sampling, sampling.first_sample)
         decoder = Decoder(self._model, prompt.ids, condition, prompt.allowed)
         yield _draw(decoder.logits, row)
         while row.finish_reason is None:
-            if not decoder.room:  # as Batch does: half of a context makes room for as much again
+            if not decoder.room:  # start again as SampleBatch does
                 assert decoder.context_length is not None
-                last = row.history[-half_of(decoder.context_length) :]
+                last = row.history[-restart_length(decoder.context_length) :]
                 decoder = Decoder(self._model, np.array(last, np.int64), condition)
                 yield _draw(decoder.logits, row)
                 continue
@@ -43,25 +42,25 @@ class Speculation:
 
     def _step(self, decoder: Decoder, row: Row) -> Iterator[Token]:
         most = min(self._most, decoder.room - 1, row.remaining - 1)
-        guesses = self._draft.guess(row.history, most) if most > 0 else []
-        ids = np.array([row.history[-1], *guesses], np.int64)
-        right = 0
-        for logits in decoder.try_out(ids):
+        proposals = self._draft.propose(row.history, most) if most > 0 else []
+        ids = np.array([row.history[-1], *proposals], np.int64)
+        accepted = 0
+        for logits in decoder.verify(ids):
             yield _draw(logits[None], row)
-            if right == len(guesses) or row.history[-1] != guesses[right]:
+            if accepted == len(proposals) or row.history[-1] != proposals[accepted]:
                 break
-            right += 1
+            accepted += 1
             if row.finish_reason is not None:
                 break
-        decoder.keep(ids, min(1 + right, len(ids)))
-        self.guessed += len(guesses)
-        self.right += right
-        if guesses:
-            self._most = min(2 * self._most, MOST) if right == len(guesses) else max(self._most // 2, 1)
+        decoder.accept(ids, min(1 + accepted, len(ids)))
+        self.proposed += len(proposals)
+        self.accepted += accepted
+        if proposals:
+            self._most = min(2 * self._most, MOST_PROPOSED) if accepted == len(proposals) else max(self._most // 2, 1)
 
 
 def _draw(logits: np.ndarray, row: Row) -> Token:
-    top = logits.max()  # NaN if any is
+    top = logits.max()  # NaN if any logit is
     if not abs(top) < np.inf:
         raise UserError(NO_TOKEN if top == -np.inf else NOT_FINITE)
     return draw_tokens(logits, [row])[0]

@@ -1,4 +1,4 @@
-"""Stop strings: text is let through once it can no longer be the beginning of one."""
+"""Stop strings: text is held back while it may still become one."""
 
 
 class StopStrings:
@@ -12,7 +12,7 @@ class StopStrings:
         self.found = False
 
     def feed(self, text: str) -> str:
-        """The text that is now certain to be before any stop string."""
+        """Add text; returns what is now certain to come before any stop string."""
         self.held += text
         cut = self._cut()
         self.found = cut is not None
@@ -22,17 +22,17 @@ class StopStrings:
         return certain
 
     def flush(self) -> str:
-        """What was held back, once no more text comes."""
+        """The text held back, once no more follows."""
         held, self.held = self.held, ""
         return held
 
     def _cut(self) -> int | None:
-        """Where the stop string that is complete first begins; of several, the longest."""
+        """Where the first stop string to be completed begins; if several end there, the longest."""
         starts = ((self.held.find(string), string) for string in self.strings)
         complete = [(start + len(string), start) for start, string in starts if start >= 0]
         return min(complete)[1] if complete else None
 
     def _uncertain(self) -> int:
-        """The length of the longest end of the text that begins a stop string."""
+        """The length of the longest suffix of the text that is a prefix of a stop string."""
         longest = min(self.longest - 1, len(self.held))
         return next((length for length in range(longest, 0, -1) if self.held[-length:] in self.beginnings), 0)

@@ -1,4 +1,4 @@
-"""A prompt with places to fill: a small TOML file, one of those in `templates` or anybody's own.
+"""Prompt templates: a small TOML file with fields to fill in, one of those in `templates` or the user's own.
 
     about = "Correct the grammar of a sentence."
     text = '''
@@ -15,7 +15,7 @@
     temperature = 0.0
     stop = ["\\n"]
 
-Declared names in braces are replaced by what is given for them, once and all together; any other brace is text.
+Declared names in braces are replaced by the given texts, all in one pass; any other brace is plain text.
 """
 
 import re
@@ -36,13 +36,16 @@ PARTS = {"about": str, "text": str, "fields": dict, "sampling": dict}
 
 @dataclass(frozen=True)
 class Template:
+    """A prompt with fields, and the settings that its answers are drawn with."""
+
     name: str
     about: str
     text: str
-    fields: dict[str, str]  # what each is
-    sampling: Sampling  # how answers are best drawn, and where they stop
+    fields: dict[str, str]  # name -> description
+    sampling: Sampling  # how to draw answers, and where they stop
 
     def fill(self, values: Mapping[str, str]) -> str:
+        """The prompt with a text for every field; unknown and missing fields are errors."""
         for name in values:
             if name not in self.fields:
                 raise UserError(
@@ -58,7 +61,7 @@ class Template:
 
 
 def find_template(name: str) -> Template:
-    """One of ours by its name, or any file."""
+    """A built-in template by its name, or a template file by its path."""
     path = FOLDER / f"{name}.toml"
     if name in names():
         return _read(path, name)

@@ -53,6 +53,9 @@ class Steps(Protocol):
 
     vocabulary_size: int
 
+    @property
+    def num_parameters(self) -> int: ...
+
     def start(self, batch_size: int, condition: Any = None) -> State: ...
 
     def step(self, tokens: Array, state: State) -> tuple[Array, State]: ...

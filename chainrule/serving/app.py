@@ -1,105 +1,112 @@
-"""The application: every route, behind the guard, with one way to say what went wrong."""
+"""The application: all routes, access control, metrics, and errors in OpenAI's format."""
 
-import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any  # FastAPI's own type of an OpenAPI document
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
+from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from chainrule.errors import UserError
 from chainrule.serving import (
-    about,
     chat,
+    compare,
     completions,
     dice,
     explanations,
+    game,
     graphs,
+    health,
     leaderboards,
+    models,
     page,
-    passages,
-    surprise,
     tokens,
     trainings,
     translations,
 )
-from chainrule.serving.guard import Door, Guard, answer
-from chainrule.serving.problems import Problem, bug
-from chainrule.serving.schema import describe
+from chainrule.serving.access import AccessMiddleware, AccessPolicy
+from chainrule.serving.errors import APIError, error_response, internal_error
+from chainrule.serving.json_route import JsonRoute
+from chainrule.serving.requests import explain_validation_error
 from chainrule.serving.service import Service
 from chainrule.version import __version__
 
-PARTS = (
-    about, completions, chat, translations, tokens, dice, explanations, surprise, trainings, leaderboards, graphs,
-    passages, page,
+ROUTES = (
+    models, health, completions, chat, translations, tokens, dice, explanations, compare, trainings, leaderboards,
+    graphs, game, page,
 )  # fmt: skip
-log = logging.getLogger("chainrule.serving")
 
 
-def make_app(service: Service, door: Door | None = None) -> FastAPI:
+class App(FastAPI):
+    """FastAPI, whose OpenAPI document does not declare status 422: a request that is wrong gets 400 here."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        return document
+
+
+def make_app(service: Service, policy: AccessPolicy | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.engine.begin()
+        service.scheduler.start()
         yield
-        service.engine.stop()
+        service.scheduler.stop()
 
-    app = FastAPI(
+    app = App(
         title="Chainrule",
         version=__version__,
         summary="Language models of your own, behind OpenAI's API.",
-        docs_url=None,  # these pages would load their scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
     )
-    for part in PARTS:
-        part.add_routes(app, service)
-    describe(app)
-    app.add_exception_handler(Problem, _answer_problem)
-    app.add_exception_handler(UserError, _answer_user_error)
-    app.add_exception_handler(HTTPException, _answer_http)
-    app.add_exception_handler(RequestValidationError, _answer_query)
-    app.add_exception_handler(Exception, _answer_bug)
-    app.add_middleware(Counted, service=service)
-    app.add_middleware(Guard, door=door or Door())
+    app.router.route_class = JsonRoute
+    for route in ROUTES:
+        route.add_routes(app, service)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(UserError, _handle_user_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(Exception, _handle_bug)
+    app.add_middleware(MetricsMiddleware, service=service)
+    app.add_middleware(AccessMiddleware, policy=policy or AccessPolicy())
     return app
 
 
-async def _answer_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Problem)
-    return answer(error)
-
-
-async def _answer_user_error(request: Request, error: Exception) -> Response:
-    return answer(Problem(400, str(error)))
-
-
-async def _answer_http(request: Request, error: Exception) -> Response:
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
+    """Our own errors, and those of Starlette for unknown addresses and methods."""
     assert isinstance(error, HTTPException)
-    said = {404: "there is nothing at this address", 405: "this address does not take that method"}
-    response = answer(Problem(error.status_code, said.get(error.status_code, str(error.detail))))
-    for name, value in (error.headers or {}).items():
-        response.headers[name] = value
+    if isinstance(error, APIError):
+        return error_response(error)
+    sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
+    response = error_response(APIError(error.status_code, sentences.get(error.status_code, str(error.detail))))
+    response.headers.update(error.headers or {})
     return response
 
 
-async def _answer_query(request: Request, error: Exception) -> Response:
+async def _handle_user_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, UserError)
+    return error_response(APIError.from_user_error(error))
+
+
+async def _handle_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    name = str(first["loc"][-1])
-    return answer(Problem(400, f"'{name}' in the address is wrong: {first['msg']}", "invalid_value", name))
+    return error_response(explain_validation_error(error))
 
 
-async def _answer_bug(request: Request, error: Exception) -> JSONResponse:
-    return answer(bug())
+async def _handle_bug(request: Request, error: Exception) -> Response:
+    return error_response(internal_error())
 
 
-class Counted:
-    """Counts every answer by its route and status, and how long it took."""
+class MetricsMiddleware:
+    """Counts responses by route and status, and measures how long they take."""
 
     def __init__(self, app: ASGIApp, service: Service):
         self.app, self.metrics = app, service.metrics
@@ -108,7 +115,7 @@ class Counted:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 500
+        started_at, status = time.perf_counter(), 500
 
         async def send_counted(message: Message) -> None:
             nonlocal status
@@ -119,7 +126,13 @@ class Counted:
         try:
             await self.app(scope, receive, send_counted)
         finally:
-            found: Any = scope.get("route")
-            route = getattr(found, "path", "none")  # what was asked for is not kept: it may be anything
+            route = _route_of(scope)
             self.metrics.requests.labels(route, str(status)).inc()
-            self.metrics.seconds.labels(route).observe(time.perf_counter() - began)
+            self.metrics.seconds.labels(route).observe(time.perf_counter() - started_at)
+
+
+def _route_of(scope: Scope) -> str:
+    """The pattern of the route, never the path itself, as clients could make up any number of these."""
+    if isinstance(scope.get("endpoint"), StaticFiles):
+        return "/web/{name}"
+    return getattr(scope.get("route"), "path", "none")

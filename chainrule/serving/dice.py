@@ -1,90 +1,106 @@
-"""/dice: one number in [0, 1) for many models at once, each with its own die, and where on its line the number falls.
+"""/dice: the next-token distributions of several models as dice, all rolled with the same number in [0, 1).
 
-/rolls: the numbers that a seed gives, so that the dice can be rolled as /v1/completions would have rolled them.
+/rolls: the random numbers of a seed, with which the dice show the tokens that /v1/completions draws.
 """
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import numpy as np
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Query
 from pydantic import Field
 
 from chainrule.errors import UserError
-from chainrule.generation.batch import NO_TOKEN, dice_of
-from chainrule.generation.choose import draw, line
-from chainrule.generation.decoder import Decoder, half_of
+from chainrule.generation.batch import NO_TOKEN, random_stream
+from chainrule.generation.decoder import Decoder, restart_length
+from chainrule.generation.draw import cumulative_distribution, draw_ids
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.models.contract import log_softmax
-from chainrule.serving.answers import ERRORS
-from chainrule.serving.ask import read_ids
-from chainrule.serving.library import ServedModel
-from chainrule.serving.schema import MOST_TOKENS, Body, Filters, Looked, ModelName, post
+from chainrule.serving.model_provider import ServedModel
+from chainrule.serving.prompts import read_ids
+from chainrule.serving.requests import MOST_TOKENS, ModelName, RequestBody, SamplingFilters, ShownPrompt
+from chainrule.serving.responses import ERRORS, JsonObject, declare
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import token_name
 
 MOST_COLUMNS, MOST_FACES, MOST_ROLLS = 64, 50, MOST_TOKENS
 
 
-class Column(Body):
+class DiceColumn(RequestBody):
     model: ModelName = None
-    prompt: Looked = Field("", description="Text, read after an <eos>, or ids, read as they are.")
+    prompt: ShownPrompt = Field("", description="Text, read after an <eos>, or ids, read as they are.")
 
 
-class Dice(Filters):
-    columns: Annotated[list[Column], Field(min_length=1, max_length=MOST_COLUMNS, fail_fast=True)]
+class DiceRequest(SamplingFilters):
+    columns: Annotated[list[DiceColumn], Field(min_length=1, max_length=MOST_COLUMNS, fail_fast=True)]
     roll: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
     faces: Annotated[int, Field(ge=1, le=MOST_FACES)] = 10
 
 
+class Face(TypedDict):
+    """A token on the die: its probability by the model, after the filters, and its interval of the cumulative line."""
+
+    id: int
+    token: str
+    probability: float
+    filtered: float
+    begin: float
+    end: float
+
+
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/dice", Dice, "Roll the dice of several models with one number.")
-    async def roll(body: Dice, request: Request) -> dict[str, Any]:
-        asked = [(service.library.language(column.model), column.prompt) for column in body.columns]
+    @app.post(
+        "/dice",
+        summary="Roll the dice of several models with one number.",
+        response_model=None,
+        responses=declare(),
+    )
+    async def roll(body: DiceRequest) -> JsonObject:
+        prompts = [(service.models.language_model(column.model), column.prompt) for column in body.columns]
         sampling = Sampling(**body.filters)
-        columns = []
-        for served, prompt in asked:  # one task each, so that others have their turn in between
-            task = partial(rolled, served, prompt, sampling, body.roll, body.faces)
+        columns: list[JsonObject] = []
+        for served, prompt in prompts:  # a task each, so that other requests have their turn in between
+            task = partial(roll_die, served, prompt, sampling, body.roll, body.faces)
             try:
-                columns.append(await service.engine.run(task))
-            except UserError as error:  # a model that cannot go on does not keep the others from it
-                columns.append({"model": served.id, "error": str(error)})
+                columns.append(await service.scheduler.run(task))
+            except UserError as error:  # the other models still roll
+                columns.append({"model": served.id, "error": error.sentence})
         return {"roll": body.roll, "columns": columns}
 
     @app.get("/rolls", summary="The numbers that a seed rolls with.", responses=ERRORS)
     async def rolls(
         seed: Annotated[int, Query(ge=0, le=2**63 - 1)], count: Annotated[int, Query(ge=1, le=MOST_ROLLS)] = 100
-    ) -> dict[str, Any]:
-        """Those of the first sample, one for each token."""
-        return {"seed": seed, "rolls": dice_of(seed, 0).random(count).tolist()}
+    ) -> JsonObject:
+        """The numbers of the first sample, one for each token."""
+        return {"seed": seed, "rolls": random_stream(seed, 0).random(count).tolist()}
 
 
 def read(served: ServedModel, prompt: str | list[int]) -> Prompt:
-    """Of a text too long for a model, its latest tokens; a column of ids that grows forgets as a sample does."""
+    """A text that is too long for a model is cut to its last tokens; ids are shortened as a growing sample is."""
     if isinstance(prompt, str):
         return read_prompt(served.model, served.tokenizer, prompt, truncate=True)
     return read_ids(served, prompt, may_be_long=True)
 
 
-def rolled(served: ServedModel, asked: str | list[int], sampling: Sampling, roll: float, most: int) -> dict[str, Any]:
-    """The die of what comes next, and what the number draws from it."""
-    prompt = read(served, asked)
+def roll_die(served: ServedModel, given: str | list[int], sampling: Sampling, roll: float, most: int) -> JsonObject:
+    """The distribution of the next token as a die of at most `most` faces, and the token that `roll` draws."""
+    prompt = read(served, given)
     ids, tokenizer = prompt.ids, served.tokenizer
-    remembered = ids[len(ids) - remembers(len(ids), served.context_length) :]
-    logits = Decoder(served.model, remembered, allowed=prompt.allowed).logits[0]
+    in_context = ids[len(ids) - tokens_in_context(len(ids), served.context_length) :]
+    logits = Decoder(served.model, in_context, allowed=prompt.allowed).logits[0]
     if logits.max() == -np.inf:
         raise UserError(NO_TOKEN)
     seen = np.isin(np.arange(len(logits)), ids)
     seen[tokenizer.eos] = False
     plain = np.exp(log_softmax(logits.astype(np.float64)))
-    in_play, ends = line(logits, seen, sampling)
+    candidates, ends = cumulative_distribution(logits, seen, sampling)
     bounds = np.append(0.0, ends)
 
-    def face(id: int) -> dict[str, Any]:
-        place = int(np.searchsorted(in_play, id))
-        is_in_play = place < len(in_play) and in_play[place] == id
-        begin, end = bounds[place : place + 2].tolist() if is_in_play else (0.0, 0.0)
+    def face(id: int) -> Face:
+        place = int(np.searchsorted(candidates, id))
+        is_candidate = place < len(candidates) and candidates[place] == id
+        begin, end = bounds[place : place + 2].tolist() if is_candidate else (0.0, 0.0)
         return {
             "id": id,
             "token": token_name(tokenizer, id),
@@ -96,7 +112,7 @@ def rolled(served: ServedModel, asked: str | list[int], sampling: Sampling, roll
 
     order = np.argsort(-plain, kind="stable")
     faces = [face(id) for id in order[: max(1, min(most, int((plain > 0).sum())))].tolist()]
-    chosen = int(draw(logits[None], seen[None], sampling, np.array([roll]))[0])
+    chosen = int(draw_ids(logits[None], seen[None], sampling, np.array([roll]))[0])
     shown = sum(each["filtered"] for each in faces)
     return {
         "model": served.id,
@@ -109,14 +125,17 @@ def rolled(served: ServedModel, asked: str | list[int], sampling: Sampling, roll
             "filtered": max(0.0, 1.0 - shown),
         },
         "entropy_bits": float(-(plain[plain > 0] * np.log2(plain[plain > 0])).sum()),
-        "drawn": face(chosen)
-        | {"text": prompt.continuation(tokenizer).feed(chosen), "is_end": chosen == tokenizer.eos},
+        "drawn": {
+            **face(chosen),
+            "text": prompt.continuation(tokenizer).feed(chosen),
+            "is_end": chosen == tokenizer.eos,
+        },
     }
 
 
-def remembers(length: int, context_length: int | None) -> int:
-    """How many of the latest tokens a sample of this length has in its state; a full one begins anew with half."""
+def tokens_in_context(length: int, context_length: int | None) -> int:
+    """How many of the latest tokens the state of a sample of this length holds; a full context restarts with half."""
     if context_length is None or length <= context_length:
         return length
-    half = half_of(context_length)
+    half = restart_length(context_length)
     return half + (length - context_length - 1) % (context_length - half + 1)

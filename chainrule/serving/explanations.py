@@ -4,26 +4,27 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from pydantic import AliasChoices, Field
 
 from chainrule.analysis.explain.explanation import MOST_READ, TOP, explain, explain_prompt
 from chainrule.config import without_infinities
 from chainrule.generation.settings import Sampling
 from chainrule.models.explanation import Gates, InnerTerms, ResidualStream
-from chainrule.serving.ask import read_ids
 from chainrule.serving.dice import MOST_FACES
-from chainrule.serving.library import ServedModel
-from chainrule.serving.schema import Filters, Id, Looked, ModelName, post
+from chainrule.serving.model_provider import ServedModel
+from chainrule.serving.prompts import read_ids
+from chainrule.serving.requests import Id, ModelName, SamplingFilters, ShownPrompt
+from chainrule.serving.responses import declare
 from chainrule.serving.service import Service
 from chainrule.serving.tokens import check_ids
 
 SHOWN_TOKENS, SHOWN_UNITS = 64, 64
 
 
-class Explain(Filters):
+class ExplainRequest(SamplingFilters):
     model: ModelName = None
-    prompt: Looked = Field("", description="Text, read after an <eos>, or ids, read as they are.")
+    prompt: ShownPrompt = Field("", description="Text, read after an <eos>, or ids, read as they are.")
     token: Annotated[str, Field(max_length=1000)] | Id | None = Field(None, description="The likeliest if left out.")
     top: Annotated[int, Field(ge=1, le=MOST_FACES)] = Field(
         TOP, validation_alias=AliasChoices("top", "faces"), description="How many of the likeliest tokens to list."
@@ -31,15 +32,15 @@ class Explain(Filters):
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/explain", Explain, "Explain a prediction.")
-    async def explain(body: Explain, request: Request) -> dict[str, object]:
-        served = service.library.language(body.model)
+    @app.post("/explain", summary="Explain a prediction.", response_model=None, responses=declare())
+    async def explain(body: ExplainRequest) -> dict[str, object]:
+        served = service.models.language_model(body.model)
         if isinstance(body.token, int):
             check_ids(served.tokenizer, [body.token], "token")
-        return await service.engine.run(lambda: explained(served, body))
+        return await service.scheduler.run(lambda: explained(served, body))
 
 
-def explained(served: ServedModel, body: Explain) -> dict[str, object]:
+def explained(served: ServedModel, body: ExplainRequest) -> dict[str, object]:
     """What `chainrule explain --json` prints, with attention and states of the latest tokens and first units alone."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
     sampling = Sampling(**body.filters)

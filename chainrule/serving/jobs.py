@@ -1,78 +1,113 @@
-"""What is asked of a model: a prompt that is to be continued, or a source whose best targets are searched for.
+"""Generation jobs: a prompt to continue (sampling), or a source to write a target for (beam search).
 
-The engine turns both alike. It reads them piece by piece; once one is read, its rows join those of the same model.
+The worker treats both alike: it prefills a job chunk by chunk, then adds its rows to the decoding batch of its model.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from chainrule.generation import Sampling
-from chainrule.generation.batch import Batch, Row
-from chainrule.generation.beam import Beam, Search
-from chainrule.generation.decoder import Decoder, Heed
+import numpy as np
+
+from chainrule.errors import UserError
+from chainrule.generation import Sampling, Token
+from chainrule.generation.batch import Row, SampleBatch
+from chainrule.generation.beam import Beam, BeamSearch, Hypothesis
+from chainrule.generation.decoder import Decoder, LogitsCallback
 from chainrule.generation.prompt import Prompt
-from chainrule.generation.search import Searches
-from chainrule.serving.library import ServedModel
+from chainrule.generation.search import BeamSearchBatch
+from chainrule.models.contract import Steps
+from chainrule.serving.model_provider import ServedModel
 
-Answer = list[Any] | Exception | None
 
-
-class DecodingBatch(Protocol):
-    """Rows of one model that decode together: samples of a `Batch`, or sentences of `Searches`. A row has a `width`,
-    the places it may take; once it `is_over`, perhaps by an `error`, `roll` lets it go."""
-
-    model: Any
-    rows: list[Any]
+class DecodingRow(Protocol):
+    """A sample or a beam search in progress."""
 
     @property
-    def size(self) -> int: ...
+    def width(self) -> int:
+        """How many of the batch's places it occupies: 1, or the width of the beam."""
+        ...
 
-    def roll(self) -> list[tuple[Any, Any]]: ...
+    @property
+    def is_over(self) -> bool: ...
 
-    def advance(self) -> None: ...
+    @property
+    def error(self) -> UserError | None: ...
 
-    def remove(self, row: Any, /) -> None: ...
+
+RowT = TypeVar("RowT", bound=DecodingRow)
+ResultT = TypeVar("ResultT")
+
+
+class DecodingBatch(Protocol[RowT, ResultT]):
+    """Rows of one model that decode together: a `SampleBatch` or a `BeamSearchBatch`."""
+
+    @property
+    def model(self) -> Steps: ...
+
+    @property
+    def rows(self) -> list[RowT]: ...
+
+    @property
+    def size(self) -> int:
+        """How many places its rows occupy."""
+        ...
+
+    def emit(self) -> list[tuple[RowT, ResultT]]:
+        """The results of this turn; rows that are over are removed."""
+        ...
+
+    def advance(self) -> None:
+        """One step of the model for all rows."""
+        ...
+
+    def remove(self, row: RowT, /) -> None: ...
 
 
 @dataclass(eq=False)
-class GenerationJob:
-    """What comes of it arrives in `answers`, which those of a request may share: a list each turn that has something to
-    tell, and at the end None."""
+class GenerationJob(ABC, Generic[RowT, ResultT]):
+    """Updates are put into `updates`, a queue that the jobs of one request may share."""
 
     served: ServedModel
-    answers: "asyncio.Queue[tuple[GenerationJob, Answer]]" = field(default_factory=asyncio.Queue, kw_only=True)
-    rows: list[Any] = field(default_factory=list, kw_only=True)
-    is_begun: bool = field(default=False, kw_only=True)  # whether a part of it has been read
-    is_cancelled: bool = field(default=False, kw_only=True)  # set when whoever asked has gone
+    updates: "asyncio.Queue[JobUpdate]" = field(default_factory=asyncio.Queue, kw_only=True)
+    rows: list[RowT] = field(default_factory=list, kw_only=True)
+    is_prefilling: bool = field(default=False, kw_only=True)  # whether a chunk has been read
+    is_cancelled: bool = field(default=False, kw_only=True)  # set when the client has gone
 
     @property
+    @abstractmethod
     def count(self) -> int:
-        """How many places its rows may take."""
-        raise NotImplementedError
+        """How many places its rows will occupy."""
 
     @property
+    @abstractmethod
     def length(self) -> int:
-        """How many tokens there are to read."""
-        raise NotImplementedError
+        """How many tokens there are to prefill."""
 
-    def begin(self) -> DecodingBatch:
-        """An empty batch for what is wanted in this way."""
-        raise NotImplementedError
+    @abstractmethod
+    def new_batch(self) -> DecodingBatch[RowT, ResultT]:
+        """An empty batch for jobs of this kind."""
 
-    def read_on(self, batch: Any) -> list[Any] | None:
-        """Read the next piece; once all is read, the rows that have joined the batch."""
-        raise NotImplementedError
+    @abstractmethod
+    def prefill(self, batch: Any) -> list[RowT] | None:
+        """Read the next chunk; after the last one, the rows that were added to `batch`, which is a `new_batch()`."""
+
+
+AnyJob = GenerationJob[Any, Any]  # the scheduler mixes jobs of both kinds
+AnyBatch = DecodingBatch[Any, Any]
+JobUpdate = tuple[AnyJob, list[Any] | Exception | None]  # new results; or an error; or None at the end
 
 
 @dataclass(eq=False)
-class Generating(GenerationJob):
-    """One prompt that is being continued: it hears tokens."""
+class SamplingJob(GenerationJob[Row, Token]):
+    """Continues one prompt; its results are tokens."""
 
     prompt: Prompt
     sampling: Sampling | None  # None: the prompt is only read
-    heed: Heed | None = None
-    reader: Decoder | None = None  # while the prompt is read
+    on_logits: LogitsCallback | None = None
+    decoder: Decoder | None = None  # during prefill
 
     @property
     def count(self) -> int:
@@ -82,24 +117,24 @@ class Generating(GenerationJob):
     def length(self) -> int:
         return len(self.prompt.ids)
 
-    def begin(self) -> Batch:
-        return Batch(self.served.model, self.served.tokenizer)
+    def new_batch(self) -> SampleBatch:
+        return SampleBatch(self.served.model, self.served.tokenizer)
 
-    def read_on(self, batch: Batch) -> list[Row] | None:
-        if self.reader is None:
+    def prefill(self, batch: SampleBatch) -> list[Row] | None:
+        if self.decoder is None:
             prompt = self.prompt
-            self.reader = Decoder(self.served.model, prompt.ids, None, prompt.allowed, self.heed, waits=True)
-        if self.reader.read_on():
+            self.decoder = Decoder(self.served.model, prompt.ids, None, prompt.allowed, self.on_logits, is_chunked=True)
+        if self.decoder.prefill_next():
             return None
-        reader, self.reader = self.reader, None
-        return batch.join(reader, self.prompt, self.sampling) if self.sampling else []
+        decoder, self.decoder = self.decoder, None
+        return batch.add_prefilled(decoder, self.prompt, self.sampling) if self.sampling else []
 
 
 @dataclass(eq=False)
-class Translating(GenerationJob):
-    """One source whose best targets are searched for: it hears them when all are found."""
+class BeamSearchJob(GenerationJob[BeamSearch, Hypothesis]):
+    """Writes the best targets for one source; its results are these, once all are found."""
 
-    condition: dict[str, Any]  # of this source alone
+    condition: Mapping[str, np.ndarray]  # of this source alone
     beam: Beam
 
     @property
@@ -110,8 +145,8 @@ class Translating(GenerationJob):
     def length(self) -> int:
         return int(self.condition["lengths"].sum())
 
-    def begin(self) -> Searches:
-        return Searches(self.served.model, self.served.tokenizer.eos)
+    def new_batch(self) -> BeamSearchBatch:
+        return BeamSearchBatch(self.served.model, self.served.tokenizer.eos)
 
-    def read_on(self, batch: Searches) -> list[Search]:
+    def prefill(self, batch: BeamSearchBatch) -> list[BeamSearch]:
         return batch.add(self.condition, [self.beam])

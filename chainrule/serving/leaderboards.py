@@ -1,33 +1,32 @@
-"""/leaderboards: what `chainrule compare` found, of the comparisons that are served."""
+"""/leaderboards: the results of `chainrule compare`, for the comparisons that are served."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI
 
-from chainrule.serving.answers import ERRORS
+from chainrule.serving.responses import JsonObject, declare
 from chainrule.serving.service import Service
 
 TABLE = Path("report") / "table.json"
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    served = {each.run.path.resolve(): each.id for each in service.library}
+    served = {each.run.path.resolve(): each.id for each in service.models}
 
-    @app.get("/leaderboards", summary="The tables of the comparisons that are served.", responses=ERRORS)
-    async def leaderboards() -> dict[str, Any]:
+    @app.get("/leaderboards", summary="The tables of the comparisons that are served.", responses=declare())
+    async def leaderboards() -> JsonObject:
         return {"data": [_read(folder, served) for folder in service.comparisons]}
 
 
-def _read(folder: Path, served: dict[Path, str]) -> dict[str, Any]:
-    """With the id of each model that is served; a comparison under way has no table yet."""
-    found: dict[str, Any] = {"name": folder.resolve().name, "table": None}
+def _read(folder: Path, served: dict[Path, str]) -> JsonObject:
+    """A comparison's table, with the id of each model that is served; None while the comparison is under way."""
+    comparison: JsonObject = {"name": folder.resolve().name, "table": None}
     try:
         text = (folder / TABLE).read_text(encoding="utf-8")
         table = json.loads(text, parse_constant=lambda name: None)
         for row in table["models"]:
             row["id"] = served.get((folder / row["model"]).resolve())
     except (OSError, ValueError, KeyError, TypeError):
-        return found
-    return found | {"table": table}
+        return comparison
+    return comparison | {"table": table}

@@ -1,4 +1,4 @@
-"""What is counted while serving, in Prometheus' text format."""
+"""The server's metrics, in Prometheus' text format."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
@@ -9,7 +9,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class Metrics:
-    """A registry of its own, so that several servers in one process do not count for each other."""
+    """With a registry of its own, so that several servers in one process are counted separately."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -21,11 +21,11 @@ class Metrics:
         self._waiting = Gauge("chainrule_waiting", "Samples that wait for a place.", registry=self.registry)
         self._decoding = Gauge("chainrule_decoding", "Samples that are being drawn.", registry=self.registry)
 
-    def _counter(self, name: str, said: str, *labels: str) -> Counter:
-        return Counter(f"chainrule_{name}", said, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"chainrule_{name}", description, labels, registry=self.registry)
 
-    def _histogram(self, name: str, said: str, *labels: str) -> Histogram:
-        return Histogram(f"chainrule_{name}", said, labels, buckets=SECONDS, registry=self.registry)
+    def _histogram(self, name: str, description: str, *labels: str) -> Histogram:
+        return Histogram(f"chainrule_{name}", description, labels, buckets=SECONDS, registry=self.registry)
 
     def text(self, waiting: int, decoding: int) -> bytes:
         self._waiting.set(waiting)

@@ -1,32 +1,23 @@
-"""The page and its files, as they lie beside this module; nothing else of the disk is ever looked at."""
+"""The page: the HTML, scripts and styles in web/."""
 
+import mimetypes
 from importlib import resources
 
 from fastapi import FastAPI
-from fastapi.responses import Response
+from fastapi.responses import FileResponse
+from fastapi.staticfiles import StaticFiles
 
-from chainrule.serving.problems import Problem
 from chainrule.serving.service import Service
 
-KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+WEB = str(resources.files("chainrule.serving") / "web")
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    files = {
-        file.name: file.read_bytes()
-        for file in resources.files("chainrule.serving").joinpath("web").iterdir()
-        if file.name.rpartition(".")[2] in KINDS
-    }
-
-    def serve(name: str) -> Response:
-        if name not in files:
-            raise Problem(404, "there is nothing at this address")
-        return Response(files[name], media_type=f"{KINDS[name.rpartition('.')[2]]}; charset=utf-8")
+    mimetypes.add_type("text/javascript", ".js")  # some systems say text/plain, which browsers do not run
+    files = StaticFiles(directory=WEB)
 
     @app.get("/", include_in_schema=False)
-    async def index() -> Response:
-        return serve("index.html")
+    async def index() -> FileResponse:
+        return FileResponse(f"{WEB}/index.html")
 
-    @app.get("/web/{name}", include_in_schema=False)
-    async def file(name: str) -> Response:
-        return serve(name)
+    app.mount("/web", files, name="web")

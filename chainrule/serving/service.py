@@ -1,16 +1,16 @@
-"""What the routes share: the models, the engine that runs them, and what is counted."""
+"""What all routes share: the models, the scheduler that runs them, and the metrics."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chainrule.serving.library import Library
 from chainrule.serving.metrics import Metrics
-from chainrule.serving.scheduler import Engine
+from chainrule.serving.model_provider import ModelProvider
+from chainrule.serving.scheduler import Scheduler
 
 
 @dataclass(frozen=True)
 class Service:
-    library: Library
-    engine: Engine
+    models: ModelProvider
+    scheduler: Scheduler
     metrics: Metrics = field(default_factory=Metrics)
-    comparisons: tuple[Path, ...] = ()  # folders that `chainrule compare` made
+    comparisons: tuple[Path, ...] = ()  # folders written by `chainrule compare`

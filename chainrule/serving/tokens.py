@@ -1,19 +1,23 @@
-"""Text to ids and back: /tokenize, /detokenize and /tokenizer_info, as vLLM has them and lm-eval asks for them."""
+"""/tokenize, /detokenize and /tokenizer_info, as vLLM has them and lm-eval uses them."""
 
-from typing import Any
-
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from pydantic import Field
 
-from chainrule.serving.answers import Detokenized, Tokenized, TokenizerInfo, answered
-from chainrule.serving.problems import Problem
-from chainrule.serving.schema import Body, Ids, ModelName, Text, post
+from chainrule.serving.errors import APIError
+from chainrule.serving.requests import Ids, ModelName, RequestBody, Text
+from chainrule.serving.responses import (
+    DetokenizeResponse,
+    JsonObject,
+    TokenizeResponse,
+    TokenizerInfoResponse,
+    declare,
+)
 from chainrule.serving.service import Service
 from chainrule.text.base import EOS, Tokenizer
 
 
-class Tokenize(Body):
-    """A prompt that is the end token's name and nothing else is that token, which no other text can spell."""
+class TokenizeRequest(RequestBody):
+    """A prompt that consists of the end token's name alone becomes that token, which no other text can contain."""
 
     model: ModelName = None
     prompt: Text
@@ -21,25 +25,27 @@ class Tokenize(Body):
     return_token_strs: bool = False
 
 
-class Detokenize(Body):
+class DetokenizeRequest(RequestBody):
     model: ModelName = None
     tokens: Ids
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @post(app, "/tokenize", Tokenize, "The ids of a text.", Tokenized)
-    async def tokenize(body: Tokenize, request: Request) -> dict[str, Any]:
-        served = service.library.language(body.model)
+    @app.post("/tokenize", summary="The ids of a text.", response_model=None, responses=declare(TokenizeResponse))
+    async def tokenize(body: TokenizeRequest) -> JsonObject:
+        served = service.models.language_model(body.model)
         tokenizer = served.tokenizer
         ids = [tokenizer.eos] if body.prompt == EOS else tokenizer.encode(body.prompt).tolist()
         if body.add_special_tokens:
             ids = [tokenizer.eos, *ids]
-        found = {"tokens": ids, "count": len(ids), "max_model_len": served.context_length}
-        return found | ({"token_strs": [token_name(tokenizer, id) for id in ids]} if body.return_token_strs else {})
+        tokens: JsonObject = {"tokens": ids, "count": len(ids), "max_model_len": served.context_length}
+        return tokens | ({"token_strs": [token_name(tokenizer, id) for id in ids]} if body.return_token_strs else {})
 
-    @post(app, "/detokenize", Detokenize, "The text of some ids.", Detokenized)
-    async def detokenize(body: Detokenize, request: Request) -> dict[str, Any]:
-        tokenizer = service.library.language(body.model).tokenizer
+    @app.post(
+        "/detokenize", summary="The text of some ids.", response_model=None, responses=declare(DetokenizeResponse)
+    )
+    async def detokenize(body: DetokenizeRequest) -> JsonObject:
+        tokenizer = service.models.language_model(body.model).tokenizer
         check_ids(tokenizer, body.tokens, "tokens")
         return {"prompt": tokenizer.decode(body.tokens)}
 
@@ -47,10 +53,10 @@ def add_routes(app: FastAPI, service: Service) -> None:
         "/tokenizer_info",
         summary="The tokenizer of a model.",
         response_model=None,
-        responses=answered(TokenizerInfo),
+        responses=declare(TokenizerInfoResponse),
     )
-    async def tokenizer_info(model: str | None = None) -> dict[str, Any]:
-        served = service.library.language(model)
+    async def tokenizer_info(model: str | None = None) -> JsonObject:
+        served = service.models.language_model(model)
         return {
             "tokenizer_class": "chainrule",
             "kind": served.tokenizer.kind,
@@ -65,13 +71,14 @@ def add_routes(app: FastAPI, service: Service) -> None:
 
 
 def check_ids(tokenizer: Tokenizer, ids: list[int], field: str) -> None:
+    """Refuse ids beyond the vocabulary."""
     if ids and max(ids) >= tokenizer.vocabulary_size:
         largest = tokenizer.vocabulary_size - 1
-        raise Problem(400, f"token ids of this model are from 0 to {largest}, got {max(ids)}", "invalid_value", field)
+        raise APIError(400, f"token ids of this model are from 0 to {largest}, got {max(ids)}", "invalid_value", field)
 
 
 def token_name(tokenizer: Tokenizer, id: int) -> str:
-    """A token as OpenAI writes it: its text, or 'bytes:\\xe2' where it is not whole characters."""
+    """A token as OpenAI writes it: its text, or 'bytes:\\xe2' where its bytes are not whole characters."""
     if id == tokenizer.eos:
         return EOS
     data = tokenizer.token_bytes[id]

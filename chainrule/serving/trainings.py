@@ -1,44 +1,44 @@
 """/trainings: the journals of the runs that are served, and of trainings under way in the same folders.
 
-What a request names is looked up in the table of these, never made a path of.
+The name in a request is looked up in a table and never used as a path.
 """
 
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import FastAPI, Query
 
 from chainrule.errors import did_you_mean
 from chainrule.runs.folder import unfinished
 from chainrule.runs.lock import is_locked
-from chainrule.serving.answers import ERRORS
-from chainrule.serving.library import Library
-from chainrule.serving.problems import Problem
+from chainrule.serving.errors import APIError
+from chainrule.serving.model_provider import ModelProvider
+from chainrule.serving.responses import JsonObject, declare
 from chainrule.serving.service import Service
 from chainrule.training.callbacks import Record
 from chainrule.training.journal import LAST, events
 
 JOURNAL = "metrics.jsonl"
-MOST_STEPS = 500  # of one answer; of more, some from all along
+MOST_STEPS = 500  # of one response; more are thinned out evenly
 ENDING = ".unfinished"
 
 
 class Trainings:
-    """By name, the path that each run has or will have."""
+    """A table from names to the paths that runs have, or will have once their training is done."""
 
-    def __init__(self, library: Library):
-        self._homes = library.homes
-        self._paths = {served.id: served.run.path.resolve() for served in library}
-        self._lock = threading.Lock()  # routes run side by side
+    def __init__(self, models: ModelProvider):
+        self._folders = models.parent_folders
+        self._paths = {served.id: served.run.path.resolve() for served in models}
+        self._lock = threading.Lock()  # these routes run in several threads
 
     def table(self) -> dict[str, Path]:
-        """Those that were seen under way stay in it when they end."""
+        """The current table; a training that was seen under way stays in it when it ends."""
         with self._lock:
             known = set(self._paths.values())
-            for home in self._homes:
-                for folder in sorted(home.glob(f".*{ENDING}")):
-                    path = home / folder.name[1 : -len(ENDING)]
+            for parent in self._folders:
+                for folder in sorted(parent.glob(f".*{ENDING}")):
+                    path = parent / folder.name[1 : -len(ENDING)]
                     if path not in known and (folder / JOURNAL).is_file():
                         name = path.name if path.name not in self._paths else path.as_posix()
                         self._paths[name] = path
@@ -48,28 +48,28 @@ class Trainings:
         table = self.table()
         if name not in table:
             shown = name if len(name) <= 80 else f"{name[:80]}…"
-            raise Problem(404, f"there is no training '{shown}'{did_you_mean(shown, table)}", "not_found", "name")
+            raise APIError(404, f"there is no training '{shown}'{did_you_mean(shown, table)}", "not_found", "name")
         return table[name]
 
 
 def read(path: Path) -> tuple[str, list[Record]]:
-    """What a training does, and its events: an unfinished one goes before the finished run that it will replace."""
+    """The status and the events of a training; an unfinished one takes precedence over the finished run it replaces."""
     folder = unfinished(path)
     if (folder / JOURNAL).is_file():
         return "training" if is_locked(folder) else "stopped", list(events(folder / JOURNAL))
     return "done", list(events(path / JOURNAL))
 
 
-def summary(name: str, path: Path) -> dict[str, Any]:
-    """The latest figures."""
-    status, happened = read(path)
-    by_kind = {event["event"]: event for event in happened}  # the last of each
+def summary(name: str, path: Path) -> JsonObject:
+    """The latest figures of one training."""
+    status, history = read(path)
+    by_kind = {event["event"]: event for event in history}  # the last of each
     begin, step, evaluation, last = (by_kind.get(kind, {}) for kind in ("begin", "step", "evaluation", LAST))
     validation = last.get("validation") or evaluation
     return {
         "name": name,
         "status": status,
-        "events": len(happened),
+        "events": len(history),
         "learns": bool(step),
         "architecture": begin.get("architecture"),
         "parameters": begin.get("parameters") or last.get("parameters"),
@@ -80,33 +80,33 @@ def summary(name: str, path: Path) -> dict[str, Any]:
         "tokens_per_second": step.get("tokens_per_second"),
         "validation_loss": validation.get("loss"),
         "validation_bits_per_byte": validation.get("bits_per_byte"),
-        "probes": sum(event["event"] == "probe" for event in happened),
-        "samples": sum(event["event"] == "sample" for event in happened),
+        "probes": sum(event["event"] == "probe" for event in history),
+        "samples": sum(event["event"] == "sample" for event in history),
     }
 
 
-def thinned(happened: list[Record]) -> list[Record]:
-    """All events but steps; of those at most MOST_STEPS, evenly, the last among them."""
-    steps = [place for place, event in enumerate(happened) if event["event"] == "step"]
+def thinned(history: list[Record]) -> list[Record]:
+    """All events, but at most MOST_STEPS of the steps, evenly spaced and including the last."""
+    steps = [place for place, event in enumerate(history) if event["event"] == "step"]
     if len(steps) <= MOST_STEPS:
-        return happened
+        return history
     kept = {steps[-1 - number * len(steps) // MOST_STEPS] for number in range(MOST_STEPS)}
-    return [event for place, event in enumerate(happened) if event["event"] != "step" or place in kept]
+    return [event for place, event in enumerate(history) if event["event"] != "step" or place in kept]
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    trainings = Trainings(service.library)
+    trainings = Trainings(service.models)
 
-    @app.get("/trainings", summary="Runs and trainings under way, with their latest figures.", responses=ERRORS)
-    def listed() -> dict[str, Any]:
+    @app.get("/trainings", summary="Runs and trainings under way, with their latest figures.", responses=declare())
+    def listed() -> JsonObject:
         return {"data": [summary(name, path) for name, path in trainings.table().items()]}
 
-    @app.get("/trainings/{name:path}", summary="What happened in one of them, as its journal says.", responses=ERRORS)
-    def one(name: str, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> dict[str, Any]:
-        """`since`: how many events are known already; `events` in the answer is what to ask with next. A journal
-        that was taken back, as a resumed training does, is shorter than that: then everything is told again."""
+    @app.get("/trainings/{name:path}", summary="The events of one training, from its journal.", responses=declare())
+    def one(name: str, since: Annotated[int, Query(ge=0, le=2**53)] = 0) -> JsonObject:
+        """`since`: how many events the client has; `events` in the response is the next value for it. Where the journal
+        is shorter, because a resumed training went back to a checkpoint, all events are sent again."""
         path = trainings.find(name)
-        status, happened = read(path)
-        begin = since if since <= len(happened) else 0
-        found = {"name": name, "status": status, "begin": begin, "events": len(happened)}
-        return found | {"data": thinned(happened[begin:])}
+        status, history = read(path)
+        begin = since if since <= len(history) else 0
+        data = thinned(history[begin:])
+        return {"name": name, "status": status, "begin": begin, "events": len(history), "data": data}

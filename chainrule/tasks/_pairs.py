@@ -18,9 +18,9 @@ from chainrule.data.batches import TrainingBatch
 from chainrule.data.buckets import group_by_size
 from chainrule.data.pairs import Fields, Pairs, as_documents, in_one_line, read_pairs
 from chainrule.data.split import decide
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.generation.beam import Beam, Found, Step
+from chainrule.generation.beam import Beam, BeamStep, Hypothesis
 from chainrule.generation.search import search
 from chainrule.kernels.threads import threads_for
 from chainrule.models.contract import Batch
@@ -58,8 +58,8 @@ class Written:
     """The best targets of one source, best first."""
 
     texts: list[str]
-    found: list[Found]
-    steps: list[Step]
+    found: list[Hypothesis]
+    steps: list[BeamStep]
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class PairTask(Task):
         """No target is much longer than its source."""
         return replace(beam, max_tokens=min(beam.max_tokens, 2 * len(source) + 20))
 
-    def text_of(self, found: Found) -> str:
+    def text_of(self, found: Hypothesis) -> str:
         return self.tokenizer.decode(found.words).strip()
 
     def write(
@@ -361,7 +361,7 @@ class PairTask(Task):
         for group in group_by_size([len(sources[i]) for i in asked], SOURCE_TOKENS_AT_ONCE, SENTENCES_AT_ONCE):
             rows = [asked[i] for i in group]
             beams = [self.beam_for(sources[row], beam) for row in rows]
-            tree: list[list[Step]] = []
+            tree: list[list[BeamStep]] = []
             condition = self.condition([sources[row] for row in rows])
             with threads_for(model, len(rows) * beam.width):
                 texts_found = search(model, condition, self.tokenizer.eos, beams, tree)
@@ -377,5 +377,5 @@ class PairTask(Task):
         for line, source in enumerate(sources, start=1):
             if len(source) > longest and not truncate:
                 found = f"line {line} has {len(source)} tokens but this model reads {longest}"
-                raise UserError(f"{found}; shorten it or pass --truncate")
+                raise UserError(f"{found}; shorten it", remedy=Argument("truncate"))
         return [source[:longest] for source in sources]

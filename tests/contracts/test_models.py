@@ -282,20 +282,20 @@ def test_cross_entropy_of_numpy_equals_torch():
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_draft_changes_nothing_that_is_sampled(model: LanguageModel, temperature: float):
     from chainrule.generation import Sampling
-    from chainrule.generation.drafts import Lookup
+    from chainrule.generation.batch import SampleBatch
+    from chainrule.generation.drafts import PromptLookup
     from chainrule.generation.prompt import Prompt
-    from chainrule.generation.sample import Batch as Samples
-    from chainrule.generation.speculative import Speculation
+    from chainrule.generation.speculative import SpeculativeDecoder
     from tests.generation.toys import letters
 
     prompt = Prompt(np.array([EOS, 0, 1, 2, 0, 1, 2, 0, 1]), "abcabcab")
     for seed in range(3):
         sampling = Sampling(temperature=temperature, max_tokens=25, seed=seed)
-        batch = Samples(model, letters(EOS))
+        batch = SampleBatch(model, letters(EOS))
         batch.add(prompt, sampling)
         plain = []
         while batch.rows:
-            plain += [token.id for _, token in batch.roll()]
+            plain += [token.id for _, token in batch.emit()]
             batch.advance()
-        speculation = Speculation(model, letters(EOS), Lookup())
+        speculation = SpeculativeDecoder(model, letters(EOS), PromptLookup())
         assert [token.id for token in speculation.stream(prompt, sampling)] == plain

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from chainrule.generation import Sampling, sample
-from chainrule.generation.batch import Batch, Row, Token
+from chainrule.generation.batch import Row, SampleBatch, Token
 from chainrule.generation.prompt import read_prompt
 
-from .toys import Script, TableBigram, TorchBigram, Total, TrainingBatch, letters, random_table
+from .toys import LimitedContext, Script, TableBigram, TorchBigram, Total, letters, random_table
 
 TOKENIZER = letters(5)  # a to e, and eos is 5
 TABLE = random_table(6, seed=3)
@@ -17,7 +17,7 @@ MODELS = {
     "numpy": TableBigram(TABLE),
     "torch": TorchBigram(TABLE),
     "all of the past": Total(TABLE),
-    "a limited context": TrainingBatch(TABLE, context_length=4),
+    "a limited context": LimitedContext(TABLE, context_length=4),
 }
 SETTINGS = [
     Sampling(seed=1, max_tokens=9),
@@ -29,12 +29,12 @@ SETTINGS = [
 PROMPTS = ["", "a", "abc", "edcba", "bb"]
 
 
-def add(batch: Batch, prompt: str, settings: Sampling) -> list[Row]:
+def add(batch: SampleBatch, prompt: str, settings: Sampling) -> list[Row]:
     return batch.add(read_prompt(batch.model, TOKENIZER, prompt, truncate=True), settings)
 
 
-def heard(batch: Batch, rows: dict[int, list[Token]]) -> None:
-    for row, token in batch.roll():
+def heard(batch: SampleBatch, rows: dict[int, list[Token]]) -> None:
+    for row, token in batch.emit():
         rows.setdefault(id(row), []).append(token)
 
 
@@ -42,7 +42,7 @@ def heard(batch: Batch, rows: dict[int, list[Token]]) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_that_come_and_go_say_what_they_say_alone(model, seed):
     random = np.random.default_rng(seed)
-    batch, tokens, asked = Batch(model, TOKENIZER), {}, []
+    batch, tokens, asked = SampleBatch(model, TOKENIZER), {}, []
     waiting = [(PROMPTS[i], SETTINGS[i]) for i in random.permutation(len(PROMPTS)).tolist() * 2]
     while waiting or batch.rows:
         while waiting and (not batch.rows or random.random() < 0.4):
@@ -61,7 +61,7 @@ def test_rows_that_come_and_go_say_what_they_say_alone(model, seed):
 
 
 def test_a_row_that_is_removed_is_heard_of_no_more_and_disturbs_nobody():
-    batch, tokens = Batch(MODELS["all of the past"], TOKENIZER), {}
+    batch, tokens = SampleBatch(MODELS["all of the past"], TOKENIZER), {}
     rows = [add(batch, prompt, SETTINGS[0])[0] for prompt in PROMPTS]
     heard(batch, tokens)
     batch.advance()
@@ -79,22 +79,22 @@ def test_a_row_that_cannot_go_on_ends_alone():
     dead_end = TABLE.copy()
     dead_end[2] = -np.inf  # after c nothing can come
     dead_end[:, 2] = -np.inf  # and nothing leads there
-    batch = Batch(TableBigram(dead_end), TOKENIZER)
+    batch = SampleBatch(TableBigram(dead_end), TOKENIZER)
     [stuck], [fine] = add(batch, "c", SETTINGS[0]), add(batch, "a", SETTINGS[0])
-    assert [row for row, _ in batch.roll()] == [fine]
+    assert [row for row, _ in batch.emit()] == [fine]
     assert "probability zero" in str(stuck.error)
     assert fine.error is None
 
 
 def test_what_the_model_expected_of_a_prompt_is_told_to_whoever_heeds_it():
-    batch, told = Batch(MODELS["numpy"], TOKENIZER), []
-    batch.add(read_prompt(batch.model, TOKENIZER, "abc", truncate=False), SETTINGS[0], heed=told.append)
+    batch, told = SampleBatch(MODELS["numpy"], TOKENIZER), []
+    batch.add(read_prompt(batch.model, TOKENIZER, "abc", truncate=False), SETTINGS[0], on_logits=told.append)
     np.testing.assert_allclose(np.concatenate(told), TABLE[[5, 0, 1, 2]], rtol=1e-6)
 
 
 def test_a_script_is_followed_by_every_row():
     model = Script([0, 1, 2, 5], 6)
-    batch, tokens = Batch(model, TOKENIZER), {}
+    batch, tokens = SampleBatch(model, TOKENIZER), {}
     rows = [add(batch, "", replace(SETTINGS[0], seed=seed))[0] for seed in range(3)]
     while batch.rows:
         heard(batch, tokens)

@@ -9,7 +9,7 @@ import pytest
 from chainrule.errors import UserError
 from chainrule.generation import Beam, Sampling, beam_search, sample
 
-from .toys import TableBigram, TorchBigram, Total, TrainingBatch, letters, log_softmax, random_table
+from .toys import LimitedContext, TableBigram, TorchBigram, Total, letters, log_softmax, random_table
 
 TOKENIZER = letters(3)
 EOS = TOKENIZER.eos
@@ -101,7 +101,7 @@ def test_a_model_that_knows_no_next_token_is_refused() -> None:
 def test_a_text_may_outgrow_the_context() -> None:
     table = random_table(4, 2)
     table[:, EOS] = -np.inf
-    (found,) = beam_search(TrainingBatch(table, 6), TOKENIZER, "a", Beam(3, max_tokens=40))
+    (found,) = beam_search(LimitedContext(table, 6), TOKENIZER, "a", Beam(3, max_tokens=40))
     assert len(found.ids) == 40 and found.finish_reason == "length"
 
 

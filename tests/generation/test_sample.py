@@ -14,12 +14,12 @@ from chainrule.generation import Generation, Sampling, log_probabilities, sample
 
 from .toys import (
     Conditioned,
+    LimitedContext,
     Pieces,
     Script,
     TableBigram,
     TorchBigram,
     Total,
-    TrainingBatch,
     letters,
     log_softmax,
     random_table,
@@ -238,12 +238,14 @@ def test_a_stop_string_in_the_prompt_does_not_count() -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_the_first_token() -> None:
-    with pytest.raises(UserError, match="the prompt has 9 tokens but this model reads 8; shorten it or pass"):
-        stream(TrainingBatch(TABLE, 8), TOKENIZER, "abcabcabc", ANY)
+    with pytest.raises(
+        UserError, match="the prompt has 9 tokens but this model reads 8; shorten it or pass truncate=True"
+    ):
+        stream(LimitedContext(TABLE, 8), TOKENIZER, "abcabcabc", ANY)
 
 
 def test_truncate_keeps_the_last_tokens_of_the_prompt() -> None:
-    model = TrainingBatch(TABLE, 4)
+    model = LimitedContext(TABLE, 4)
     settings = Sampling(temperature=0, max_tokens=1, truncate=True, seed=0)
     (found,) = sample(model, TOKENIZER, "aaaaabcde", settings)
     assert found.ids[0] == TABLE[(1 + 2 + 3 + 4) % 6].argmax()
@@ -253,7 +255,7 @@ def test_truncate_keeps_the_last_tokens_of_the_prompt() -> None:
 def test_a_text_may_outgrow_the_context_by_reading_its_last_half_again() -> None:
     endless = TABLE.copy()
     endless[:, TOKENIZER.eos] = -np.inf
-    (found,) = sample(TrainingBatch(endless, 4), TOKENIZER, "a", Sampling(temperature=0, max_tokens=30))
+    (found,) = sample(LimitedContext(endless, 4), TOKENIZER, "a", Sampling(temperature=0, max_tokens=30))
     window, expected = [TOKENIZER.eos, 0], []
     for _ in range(30):
         window = window if len(window) <= 4 else window[-2:]

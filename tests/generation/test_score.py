@@ -7,7 +7,7 @@ from chainrule.errors import UserError
 from chainrule.generation import log_probabilities
 from chainrule.models.contract import Batch, LanguageModel
 
-from .toys import TableBigram, TorchBigram, Total, TrainingBatch, log_softmax, random_table
+from .toys import LimitedContext, TableBigram, TorchBigram, Total, log_softmax, random_table
 
 EOS = 5
 TABLE = random_table(6, seed=4)
@@ -41,4 +41,4 @@ def test_an_impossible_token_scores_minus_infinity_and_never_nan() -> None:
 
 def test_a_text_longer_than_the_context_is_refused() -> None:
     with pytest.raises(UserError, match="the text has 5 tokens but this model reads 4"):
-        log_probabilities(TrainingBatch(TABLE, 4), [0, 1, 2, 3], EOS)
+        log_probabilities(LimitedContext(TABLE, 4), [0, 1, 2, 3], EOS)

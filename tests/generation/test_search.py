@@ -8,7 +8,7 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.generation import Beam, beam_search
-from chainrule.generation.search import Searches, search
+from chainrule.generation.search import BeamSearchBatch, search
 from chainrule.models.conditional import Config, Model
 from chainrule.models.contract import log_softmax
 
@@ -109,14 +109,14 @@ def test_the_tree_holds_every_text_that_was_kept():
 @pytest.mark.parametrize(("join", "decoder"), MODELS)
 def test_sentences_that_join_at_different_times_find_what_each_finds_alone(join, decoder):
     """One joins before each of the first steps, two of them at once; one leaves before its time."""
-    built, searches = model(join, decoder), Searches(model(join, decoder), EOS)
+    built, searches = model(join, decoder), BeamSearchBatch(model(join, decoder), EOS)
     beams = [Beam(3, 1.0, 9, 3), Beam(1, 1.0, 7), Beam(4, 0.0, 8, 2), Beam(2, 1.0, 12, 2)]
     joined = searches.add(condition(SOURCES[:1]), beams[:1])
     left = searches.add(condition([[3, 3, 3, EOS]]), [Beam(5, 1.0, 30)])[0]
     told, step = [], 0
     while searches.rows:
         searches.advance()
-        told += searches.roll()
+        told += searches.emit()
         step += 1
         if step == 1:
             joined += searches.add(condition(SOURCES[1:3]), beams[1:3])
@@ -136,14 +136,14 @@ def test_sentences_that_join_at_different_times_find_what_each_finds_alone(join,
 def test_a_sentence_whose_probabilities_are_not_finite_ends_alone():
     built, broken = model(), model()
     broken.decoder.bridge.bias.data.fill_(torch.nan)
-    searches = Searches(built, EOS)
+    searches = BeamSearchBatch(built, EOS)
     good = searches.add(condition(SOURCES[:1]), [Beam(3, 1.0, 9)])[0]
     searches.model = broken
     bad = searches.add(condition(SOURCES[1:2]), [Beam(3, 1.0, 9)])[0]
     searches.model = built
     while searches.rows:
         searches.advance()
-        searches.roll()
+        searches.emit()
     assert "not finite" in str(bad.error) and bad.kept == []
     assert good.kept[0].ids == search(built, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])[0][0].ids
     with pytest.raises(UserError, match="not finite"):

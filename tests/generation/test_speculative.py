@@ -9,12 +9,12 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, sample
-from chainrule.generation.drafts import MOST, Draft, Greedy, Lookup
+from chainrule.generation.drafts import MOST_PROPOSED, Draft, GreedyDraft, PromptLookup
 from chainrule.generation.prompt import read_prompt
-from chainrule.generation.speculative import Speculation
+from chainrule.generation.speculative import SpeculativeDecoder
 from chainrule.models.transformer import LLAMA, Model
 
-from .toys import Conditioned, Script, TableBigram, Total, TrainingBatch, letters, random_table
+from .toys import Conditioned, LimitedContext, Script, TableBigram, Total, letters, random_table
 
 TOKENIZER = letters(5)  # a to e, and eos is 5
 TABLE = random_table(6, seed=3)
@@ -32,17 +32,17 @@ class Oracle:
     def __init__(self, ids: tuple[int, ...], before: int) -> None:
         self.ids = [-1] * before + [5 - id if place % 7 == 6 else id for place, id in enumerate(ids)]
 
-    def guess(self, history: list[int], most: int) -> list[int]:
+    def propose(self, history: list[int], most: int) -> list[int]:
         return self.ids[len(history) : len(history) + most]
 
 
 def drafts(model: TableBigram, ids: tuple[int, ...]) -> list[Draft]:
-    return [Lookup(), Greedy(TableBigram(TABLE[::-1].copy())), Oracle(ids, before=3)]
+    return [PromptLookup(), GreedyDraft(TableBigram(TABLE[::-1].copy())), Oracle(ids, before=3)]
 
 
 @pytest.mark.parametrize("sampling", SETTINGS, ids=str)
 @pytest.mark.parametrize(
-    "model", [TableBigram(TABLE), Total(TABLE), TrainingBatch(TABLE, 11)], ids=lambda m: type(m).__name__
+    "model", [TableBigram(TABLE), Total(TABLE), LimitedContext(TABLE, 11)], ids=lambda m: type(m).__name__
 )
 def test_every_token_is_the_one_without_a_draft(model: TableBigram, sampling: Sampling):
     sampling = replace(sampling, seed=int(sampling.seed or 0) + 10)
@@ -54,12 +54,12 @@ def test_every_token_is_the_one_without_a_draft(model: TableBigram, sampling: Sa
 def test_a_condition_reaches_the_model():
     model, sampling = Conditioned(TABLE), Sampling(max_tokens=30, seed=4)
     plain = sample(model, TOKENIZER, "a", sampling, np.array([3]))
-    assert sample(model, TOKENIZER, "a", sampling, np.array([3]), Lookup()) == plain
-    assert sample(model, TOKENIZER, "a", sampling, np.array([2]), Lookup()) != plain
+    assert sample(model, TOKENIZER, "a", sampling, np.array([3]), PromptLookup()) == plain
+    assert sample(model, TOKENIZER, "a", sampling, np.array([2]), PromptLookup()) != plain
 
 
 def test_a_condition_outlasts_a_full_context():
-    class ConditionedWindow(TrainingBatch):
+    class ConditionedWindow(LimitedContext):
         def start(self, batch_size: int, condition: Any = None) -> dict[str, np.ndarray]:
             assert len(condition) == batch_size
             return {"total": condition, "read": np.zeros(batch_size, np.int64)}
@@ -69,7 +69,7 @@ def test_a_condition_outlasts_a_full_context():
     plain = sample(model, TOKENIZER, "a", sampling, np.array([3]))
     for each in plain:
         alone = replace(sampling, samples=1, first_sample=each.sample)
-        assert sample(model, TOKENIZER, "a", alone, np.array([3]), Lookup()) == [each]
+        assert sample(model, TOKENIZER, "a", alone, np.array([3]), PromptLookup()) == [each]
 
 
 def transformer(context_length: int, seed: int) -> Model:
@@ -90,22 +90,22 @@ def test_a_draft_whose_context_is_full_begins_anew_with_its_end(context_length: 
     draft = transformer(context_length, seed=1)
     draft.load_state_dict(model.state_dict())
     plain = sample(model, TOKENIZER, "abcde" * 2, sampling)[0]
-    speculation = Speculation(model, TOKENIZER, Greedy(draft))
+    speculation = SpeculativeDecoder(model, TOKENIZER, GreedyDraft(draft))
     prompt = read_prompt(model, TOKENIZER, "abcde" * 2, False)
     assert tuple(token.id for token in speculation.stream(prompt, sampling)) == plain.ids
     if sampling.temperature == 0 and context_length >= 16:
-        assert speculation.right > 10
+        assert speculation.accepted > 10
 
 
 def test_a_draft_may_be_used_for_another_text():
     model, sampling = TableBigram(TABLE), Sampling(max_tokens=30, temperature=0.3, seed=4)
-    for draft in (Lookup(), Greedy(Total(TABLE)), Greedy(transformer(8, 2))):
+    for draft in (PromptLookup(), GreedyDraft(Total(TABLE)), GreedyDraft(transformer(8, 2))):
         for prompt in ("abababab", "a", "a", "bcbcbcbcb"):
             plain = sample(model, TOKENIZER, prompt, sampling)
             assert sample(model, TOKENIZER, prompt, sampling, draft=draft) == plain
-    lookup = Lookup()
-    lookup.guess([1, 2, 3, 1, 2], 3)
-    assert lookup.guess([1, 2], 3) == []
+    lookup = PromptLookup()
+    lookup.propose([1, 2, 3, 1, 2], 3)
+    assert lookup.propose([1, 2], 3) == []
 
 
 def test_what_was_said_before_is_guessed_and_steps_are_saved():
@@ -113,30 +113,30 @@ def test_what_was_said_before_is_guessed_and_steps_are_saved():
     steps = []
     step = model.step
     model.step = lambda tokens, state: steps.append(tokens.shape[1]) or step(tokens, state)
-    speculation = Speculation(model, TOKENIZER, Lookup())
+    speculation = SpeculativeDecoder(model, TOKENIZER, PromptLookup())
     prompt = read_prompt(model, TOKENIZER, "", False)
     tokens = [token.id for token in speculation.stream(prompt, Sampling(max_tokens=60, seed=0))]
     assert tokens == [0, 1, 2, 3, 4] * 12
-    assert speculation.right == speculation.guessed > 40
-    assert len(steps) < 20 and max(steps) == 1 + MOST
+    assert speculation.accepted == speculation.proposed > 40
+    assert len(steps) < 20 and max(steps) == 1 + MOST_PROPOSED
     # The prompt, six tokens before anything repeats twice over, then one guess, two, four, eight ...
     assert steps[:7] == [1] * 7 and steps[7:11] == [2, 3, 5, 9]
 
 
 def test_lookup_finds_what_followed_the_longest_end_the_last_time():
-    lookup = Lookup()
+    lookup = PromptLookup()
     history = [1, 2, 3, 9, 2, 3, 8, 7, 1, 2, 3]
-    assert lookup.guess(history, 2) == [9, 2]  # after 1 2 3, not after the newer 2 3
-    assert Lookup().guess([4, 5, 6, 4, 5], 5) == [6, 4, 5, 6, 4]
-    assert lookup.guess([*history, 9, 5, 2, 3], 3) == [9, 5, 2]  # the newest 2 3 that something followed
-    assert lookup.guess([*history, 9, 5, 2, 3, 6, 4], 3) == []
+    assert lookup.propose(history, 2) == [9, 2]  # after 1 2 3, not after the newer 2 3
+    assert PromptLookup().propose([4, 5, 6, 4, 5], 5) == [6, 4, 5, 6, 4]
+    assert lookup.propose([*history, 9, 5, 2, 3], 3) == [9, 5, 2]  # the newest 2 3 that something followed
+    assert lookup.propose([*history, 9, 5, 2, 3, 6, 4], 3) == []
 
 
 def test_a_wrong_guess_halves_the_next_ones():
     class Wrong:
         asked: list[int]
 
-        def guess(self, history: list[int], most: int) -> list[int]:
+        def propose(self, history: list[int], most: int) -> list[int]:
             self.asked.append(most)
             return [4] * most
 
@@ -149,7 +149,7 @@ def test_a_wrong_guess_halves_the_next_ones():
 
 def test_several_samples_at_once_are_refused():
     with pytest.raises(UserError, match="one sample at a time, got 3"):
-        sample(TableBigram(TABLE), TOKENIZER, "", Sampling(samples=3), draft=Lookup())
+        sample(TableBigram(TABLE), TOKENIZER, "", Sampling(samples=3), draft=PromptLookup())
 
 
 @pytest.mark.parametrize(("broken", "message"), [(np.nan, "not finite"), (-np.inf, "probability zero")])
@@ -157,4 +157,4 @@ def test_a_model_that_cannot_go_on_is_refused(broken: float, message: str):
     table = TABLE.copy()
     table[:5] = broken
     with pytest.raises(UserError, match=message):
-        sample(TableBigram(table), TOKENIZER, "", Sampling(seed=0), draft=Lookup())
+        sample(TableBigram(table), TOKENIZER, "", Sampling(seed=0), draft=PromptLookup())

@@ -58,7 +58,7 @@ class Conditioned(Total):
         return {"read": condition}
 
 
-class TrainingBatch(TableBigram):
+class LimitedContext(TableBigram):
     """A `Total` that refuses to read more than its context."""
 
     def __init__(self, table: np.ndarray, context_length: int) -> None:

@@ -22,8 +22,8 @@ from starlette.testclient import TestClient
 import chainrule
 from chainrule.api import TrainedRun
 from chainrule.serving.app import make_app
-from chainrule.serving.library import Library
-from chainrule.serving.scheduler import Engine
+from chainrule.serving.model_provider import ModelProvider
+from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.service import Service
 from tests.serving.models import make_runs
 from tests.serving.toys import toy_service, train_toys, train_translators
@@ -46,9 +46,9 @@ def runs(folders: dict[str, Path]) -> dict[str, TrainedRun]:
 
 @pytest.fixture(scope="session")
 def service(runs: dict[str, TrainedRun]) -> Service:
-    library = Library([runs[name] for name in ("cows", "herd", "strict", "letters", "lstm", "transformer")])
+    library = ModelProvider([runs[name] for name in ("cows", "herd", "strict", "letters", "lstm", "transformer")])
     library.load()
-    return Service(library, Engine())
+    return Service(library, Scheduler())
 
 
 @pytest.fixture(scope="session")

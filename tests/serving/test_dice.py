@@ -11,10 +11,10 @@ from fastapi.testclient import TestClient
 
 import chainrule
 from chainrule.generation import Sampling
-from chainrule.generation.choose import draw
 from chainrule.generation.decoder import Decoder
+from chainrule.generation.draw import draw_ids
 from chainrule.serving.app import make_app
-from chainrule.serving.dice import remembers
+from chainrule.serving.dice import tokens_in_context
 from tests.serving.toys import toy_service
 
 KINDS = ("ngram", "lstm", "transformer")
@@ -47,7 +47,7 @@ def test_what_is_drawn_is_what_the_sampler_draws(toy_client: TestClient, toys: l
             "columns"
         ][0]
         drawn = column["drawn"]
-        assert drawn["id"] == draw(logits, seen, Sampling(**filters), np.array([uniform]))[0]
+        assert drawn["id"] == draw_ids(logits, seen, Sampling(**filters), np.array([uniform]))[0]
         assert drawn["begin"] - 1e-12 <= uniform < drawn["end"] + 1e-12
 
 
@@ -116,7 +116,7 @@ def test_of_a_text_too_long_the_latest_tokens_are_read(toy_client: TestClient, t
 def test_a_model_that_cannot_go_on_leaves_the_others_alone(toys: list[Path]):
     service = toy_service(toys)
     with torch.no_grad():
-        next(service.library.find("lstm").model.parameters()).fill_(torch.nan)
+        next(service.models.find("lstm").model.parameters()).fill_(torch.nan)
     with TestClient(make_app(service), base_url="http://localhost") as toy_client:
         columns = [{"model": model, "prompt": "the"} for model in ("lstm", "ngram")]
         broken, whole = roll(toy_client, columns=columns, roll=0.5)["columns"]
@@ -125,8 +125,8 @@ def test_a_model_that_cannot_go_on_leaves_the_others_alone(toys: list[Path]):
 
 
 def test_a_full_state_begins_anew_with_half():
-    assert [remembers(length, None) for length in (1, 1000)] == [1, 1000]
-    assert [remembers(length, 4) for length in range(1, 12)] == [1, 2, 3, 4, 2, 3, 4, 2, 3, 4, 2]
+    assert [tokens_in_context(length, None) for length in (1, 1000)] == [1, 1000]
+    assert [tokens_in_context(length, 4) for length in range(1, 12)] == [1, 2, 3, 4, 2, 3, 4, 2, 3, 4, 2]
 
 
 @pytest.mark.parametrize(

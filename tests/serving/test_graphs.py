@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 import chainrule
 from chainrule.analysis.explain.computation import GRAPHS, computation
 from chainrule.serving.app import make_app
-from chainrule.serving.graphs import told_array
+from chainrule.serving.graphs import array_to_json
 from tests.serving.toys import toy_service
 
 
@@ -78,11 +78,11 @@ def test_the_same_graph_every_time(client):
 
 
 def test_an_array_is_told_whole_or_summed_up():
-    small = told_array(np.array([[3.0, -4.0]]))
+    small = array_to_json(np.array([[3.0, -4.0]]))
     assert small == {"shape": [1, 2], "min": -4.0, "max": 3.0, "mean": -0.5, "norm": 5.0, "numbers": [3.0, -4.0]}
-    assert told_array(np.ones((20, 30)))["numbers"] is None
-    assert told_array(np.array([np.inf]))["max"] is None
-    assert told_array(np.zeros(0))["min"] is None
+    assert array_to_json(np.ones((20, 30)))["numbers"] is None
+    assert array_to_json(np.array([np.inf]))["max"] is None
+    assert array_to_json(np.zeros(0))["min"] is None
 
 
 def test_the_list_and_what_is_wrong(client):

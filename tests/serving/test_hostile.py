@@ -71,6 +71,7 @@ BODIES = {
     "a text of three million characters": filled(prompt="x" * 3 * 10**6),
     "two hundred thousand unknown fields": json.dumps({f"f{i}": 1 for i in range(2 * 10**5)}).encode(),
     "the same, deeper": filled(stream_options={f"f{i}": 1 for i in range(2 * 10**5)}),
+    "two hundred thousand biases": filled(logit_bias={f"{i}": "x" for i in range(2 * 10**5)}),
     "the same field many times": b"{" + b'"n":65,' * 10**5 + b'"n":65}',
     "a field of a million characters": filled(**{"x" * 10**6: 1}),
     "tokens beyond all bounds": filled(max_tokens=10**9),

@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 
 import chainrule
 from chainrule.serving.app import make_app
-from chainrule.serving.library import Library, sort_out
-from chainrule.serving.scheduler import Engine
+from chainrule.serving.model_provider import ModelProvider, find_runs
+from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.service import Service
 
 
@@ -24,8 +24,8 @@ def comparison(tmp_path: Path) -> Path:
 
 
 def ask(*paths: Path) -> list[dict]:
-    runs, comparisons = sort_out([str(path) for path in paths])
-    service = Service(Library(runs), Engine(), comparisons=comparisons)
+    runs, comparisons = find_runs([str(path) for path in paths])
+    service = Service(ModelProvider(runs), Scheduler(), comparisons=comparisons)
     with TestClient(make_app(service), base_url="http://localhost") as client:
         answer = client.get("/leaderboards")
     assert answer.status_code == 200

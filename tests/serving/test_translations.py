@@ -16,7 +16,7 @@ from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import PairsRun, load_pairs_run
 from chainrule.serving.app import make_app
-from chainrule.serving.library import Library, sort_out
+from chainrule.serving.model_provider import ModelProvider, find_runs
 from tests.serving.conftest import Client
 from tests.serving.running import run_apart
 from tests.serving.toys import toy_service
@@ -149,11 +149,11 @@ LANGUAGE = {
 @pytest.mark.parametrize("path", LANGUAGE)
 def test_a_translator_continues_no_text_and_says_who_to_ask(both: Client, alone: Client, path: str):
     error = both.refused(path, model="cross", **LANGUAGE[path])
-    said = "'cross' is a run of the task translation, and this is for language models; ask it at /v1/translate"
+    said = "'cross' is a run of the task translation, and this is for language models; use /v1/translate"
     assert (error["message"], error["param"], error["code"]) == (said, "model", "wrong_task")
     assert both.http.post(path, json=LANGUAGE[path]).status_code == 200  # the first language model
     error = alone.refused(path, 404, **LANGUAGE[path])
-    assert error["message"] == "no language model is served here; what is served is asked at /v1/translate"
+    assert error["message"] == "no language model is served here; use /v1/translate"
 
 
 def test_so_do_dice_comparisons_and_passages(both: Client, alone: Client):
@@ -169,9 +169,7 @@ def test_so_do_dice_comparisons_and_passages(both: Client, alone: Client):
 
 def test_a_language_model_translates_nothing_and_says_who_to_ask(both: Client, client: Client):
     error = both.refused("/v1/translate", model="cows", text="rot")
-    said = (
-        "'cows' is a language model, and this is for runs that write one text from another; ask it at /v1/completions"
-    )
+    said = "'cows' is a language model, and this is for runs that write one text from another; use /v1/completions"
     assert (error["message"], error["param"], error["code"]) == (said, "model", "wrong_task")
     assert both.post("/v1/translate", text="rot")["model"] == "cross"  # the first that does
     assert "/v1/completions" in client.refused("/v1/translate", 404, text="rot")["message"]
@@ -190,18 +188,18 @@ def test_models_are_listed_with_their_tasks(both: Client, loaded):
 
 
 def test_runs_of_all_kinds_are_sorted_out_and_warmed_up(folders: dict[str, Path], translators: list[Path]):
-    runs, _ = sort_out([str(folders["cows"]), *map(str, translators)])
-    library = Library(runs)
+    runs, _ = find_runs([str(folders["cows"]), *map(str, translators)])
+    library = ModelProvider(runs)
     library.load()
     library.warm_up()
-    assert [each.pairs is None for each in library] == [True, False, False]
+    assert [each.pair_task is None for each in library] == [True, False, False]
 
 
 def test_a_tagger_is_not_served(folders: dict[str, Path]):
     run = Run(folders["cows"])
     run.config["task"] = "tagging"
     with pytest.raises(UserError, match="is a run of the task tagging, which is not served; use chainrule tag"):
-        Library([run])
+        ModelProvider([run])
 
 
 def test_tokens_are_counted(both: Client):

@@ -6,8 +6,8 @@ import torch
 
 import chainrule
 from chainrule.runs.folder import Run
-from chainrule.serving.library import Library
-from chainrule.serving.scheduler import Engine
+from chainrule.serving.model_provider import ModelProvider
+from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.service import Service
 from chainrule.training.pipeline import train
 from tests.tasks.toys import request, write_pairs
@@ -46,4 +46,4 @@ def train_translators(folder: Path) -> list[Path]:
 
 
 def toy_service(paths: list[Path]) -> Service:
-    return Service(Library([Run(path, task=None) for path in paths]), Engine())
+    return Service(ModelProvider([Run(path, task=None) for path in paths]), Scheduler())

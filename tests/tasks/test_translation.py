@@ -142,7 +142,7 @@ def test_plain_text_is_not_learned_by_a_conditional_model(tmp_path):
 def test_a_source_that_is_too_long_is_refused_by_its_line(run):
     loaded = load_pairs_run(run)
     with pytest.raises(
-        UserError, match="line 2 has 300 tokens but this model reads 255; shorten it or pass --truncate"
+        UserError, match="line 2 has 300 tokens but this model reads 255; shorten it or pass truncate=True"
     ):
         loaded.task.write(loaded.model, ["rot", "rot " * 300], Beam(width=1))
     assert loaded.task.write(loaded.model, ["rot " * 300], Beam(width=1, max_tokens=5), truncate=True)[0].texts

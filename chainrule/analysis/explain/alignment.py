@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.errors import UserError
-from chainrule.generation.beam import Beam, Step
+from chainrule.generation.beam import Beam, BeamStep
 from chainrule.models.contract import State
 from chainrule.tasks._pairs import PairTask
 from chainrule.text.base import Tokenizer
@@ -158,7 +158,7 @@ class _Line:
         return torch.stack(rows)
 
 
-def _tree(steps: list[Step], best: tuple[int, ...], name: Callable[[int], str]) -> list[list[Branch]]:
+def _tree(steps: list[BeamStep], best: tuple[int, ...], name: Callable[[int], str]) -> list[list[Branch]]:
     """The beam step by step. Beginnings that ended go no further, so parents are counted among those that went on."""
     tree: list[list[Branch]] = []
     histories: list[list[int]] = [[]]

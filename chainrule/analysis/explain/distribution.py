@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.generation import Sampling
-from chainrule.generation.choose import probabilities
+from chainrule.generation.draw import probabilities
 from chainrule.models.contract import log_softmax
 from chainrule.text.base import Tokenizer
 

@@ -64,8 +64,8 @@ export function alignment(found, wanted, chose) {
   }
 
   /** How a token of one side and all of the other belong together. */
-  function weightsOf({ side, place }) {
-    return side === "target" ? found[map][place] : found[map].map((row) => row[place]);
+  function weightsOf({ side: from, place }) {
+    return from === "target" ? found[map][place] : found[map].map((row) => row[place]);
   }
 
   function draw() {
@@ -97,14 +97,14 @@ export function alignment(found, wanted, chose) {
     replace(told, at ? sentence(at, weights, other) : "Point at a token, or walk through them with arrow keys.");
   }
 
-  function sentence({ side, place }, weights, other) {
+  function sentence({ side: from, place }, weights, other) {
     const strongest = [...weights.keys()].sort((a, b) => Math.abs(weights[b]) - Math.abs(weights[a])).slice(0, TOLD);
-    const chance = side === "target" ? ` (${percent(probabilities[place])})` : "";
-    const verb = { attention: side === "target" ? " looked at " : " was looked at by ", attribution: side === "target" ? " owes " : " gave " }[map];
+    const chance = from === "target" ? ` (${percent(probabilities[place])})` : "";
+    const verb = { attention: from === "target" ? " looked at " : " was looked at by ", attribution: from === "target" ? " owes " : " gave " }[map];
     const each = (to, rank) => map === "attention"
       ? [rank ? ", " : "", word(names[other][to]), ` ${percent(weights[to])}`]
       : [rank ? ", " : "", `${signed(weights[to])} to `, word(names[other][to])];
-    return [word(names[side][place]), chance, verb, strongest.map(each)];
+    return [word(names[from][place]), chance, verb, strongest.map(each)];
   }
 
   draw();

@@ -73,7 +73,10 @@ async function show() {
   leave = () => {};
   keys = [];
   mark(id);
-  if (OF_LANGUAGE.includes(id) && !models.length) return missing(id);
+  if (OF_LANGUAGE.includes(id) && !models.length) {
+    missing(id);
+    return;
+  }
   const view = await import(`/web/view-${id}.js`);
   if (number !== shown) return;
   replace(container);

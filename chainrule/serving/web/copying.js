@@ -41,7 +41,10 @@ function python(value) {
 
 /** To the clipboard; where the browser has none to give, by the old way of a selected field. */
 export async function copy(text) {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text);
+    return;
+  }
   const field = document.createElement("textarea");
   field.value = text;
   document.body.append(field);

@@ -49,6 +49,7 @@ export function visible(token) {
   const shown = token
     .replaceAll("\n", "⏎")
     .replaceAll("\t", "⇥")
+    // eslint-disable-next-line no-control-regex -- these are what is made visible
     .replace(/[\x00-\x1f\x7f-\x9f]/g, (found) => `\\x${found.charCodeAt(0).toString(16).padStart(2, "0")}`);
   return shown.trim() ? shown : shown.replaceAll(" ", "␣");
 }

@@ -13,6 +13,7 @@ export function level(bits) {
 export function inText(text, name) {
   if (text === "") return name.startsWith("bytes:") ? "·" : visible(name);
   const shown = text.replaceAll("\n", "⏎\n").replaceAll("\t", "⇥\t");
+  // eslint-disable-next-line no-control-regex -- these are what is made visible
   return shown.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, (found) => visible(found));
 }
 

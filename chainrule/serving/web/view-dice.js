@@ -156,7 +156,10 @@ export function show(container, context) {
 
   async function step() {
     if (isReplaying || !columns.isReady) return;
-    if (columns.isOver || columns.steps >= MOST_STEPS) return pause();
+    if (columns.isOver || columns.steps >= MOST_STEPS) {
+      pause();
+      return;
+    }
     for (const each of shown.values()) each.wanted = null;
     try {
       await columns.step();
@@ -173,15 +176,18 @@ export function show(container, context) {
   }
 
   function toggle() {
-    if (playing) return pause();
+    if (playing) {
+      pause();
+      return;
+    }
     play.textContent = "Pause";
     play.setAttribute("aria-pressed", "true");
-    const turn = async () => {
+    const next = async () => {
       const began = performance.now();
       await step();
-      if (playing) playing = setTimeout(turn, Math.max(60, PAUSE - (performance.now() - began)));
+      if (playing) playing = setTimeout(next, Math.max(60, PAUSE - (performance.now() - began)));
     };
-    playing = setTimeout(turn, 0);
+    playing = setTimeout(next, 0);
   }
 
   function pause() {
@@ -215,19 +221,19 @@ export function show(container, context) {
     if (!columns.rolls.length) return;
     drawRoll();
     evidence.setAttribute("aria-pressed", String(hasEvidence));
-    const wanted = columns.models.map((id) => shown.get(id));
-    const elements = wanted.map(({ element }) => element);
+    const chosen = columns.models.map((id) => shown.get(id));
+    const elements = chosen.map(({ element }) => element);
     const there = [...grid.children];
     const isThere = elements.length === there.length && elements.every((each, at) => each === there[at]);
     if (!isThere) replace(grid, elements); // what is there keeps its focus
-    for (const each of wanted) each.show(columns, { hasEvidence, isMoving: playing !== 0 });
+    for (const each of chosen) each.show(columns, { hasEvidence, isMoving: playing !== 0 });
     remember();
   }
 
   function remember() {
-    const { models: chosen, prompt, filters, seed: number, rolls } = columns;
-    state.dice = { models: chosen, prompt, filters, seed: number, rolls, hasEvidence };
-    const found = new URLSearchParams({ models: chosen.join(","), prompt, seed: String(number) });
+    const { models: chosen, prompt, filters, seed: drawnFrom, rolls } = columns;
+    state.dice = { models: chosen, prompt, filters, seed: drawnFrom, rolls, hasEvidence };
+    const found = new URLSearchParams({ models: chosen.join(","), prompt, seed: String(drawnFrom) });
     writeFilters(found, filters);
     found.set("rolls", columns.isSeeded ? String(rolls.length) : rolls.join("_"));
     if (hasEvidence) found.set("evidence", "1");

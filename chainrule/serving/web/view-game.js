@@ -47,7 +47,10 @@ export function show(container, context) {
     state.game = { rivals };
     tell();
     context.setParams(new URLSearchParams({ seed: String(seed), characters: String(characters), models: rivals.join(",") }));
-    if (!rivals.length) return replace(body, h("p", { class: "faint" }, "Choose at least one model to play against."));
+    if (!rivals.length) {
+      replace(body, h("p", { class: "faint" }, "Choose at least one model to play against."));
+      return;
+    }
     round = null;
     body.classList.add("waiting");
     if (!body.firstChild) replace(body, h("p", { class: "faint" }, "The models are writing…"));
@@ -58,7 +61,8 @@ export function show(container, context) {
       const length = Math.min(...[passage.continuation, ...drawn].map((text) => [...text].length));
       if (length < Math.min(FEWEST, passage.continuation.length) && tries > 1) {
         seed = after(seed);
-        return await deal(tries - 1);
+        await deal(tries - 1);
+        return;
       }
       const cut = (text) => [...text].slice(0, length).join("").trimEnd();
       const options = [{ model: null, text: cut(passage.continuation) }, ...drawn.map((text, place) => ({ model: rivals[place], text: cut(text) }))];
@@ -80,7 +84,7 @@ export function show(container, context) {
     const wanted = { model, prompt, seed, n: SAMPLES, max_tokens: Math.ceil(real.count * 1.25), temperature: 1 };
     const { choices } = await api.post("/v1/completions", wanted, asking.signal);
     const texts = choices.map((choice) => choice.text.trimEnd()).filter((each) => differs(each, continuation));
-    const enough = texts.find((text) => text.length >= LONG * continuation.length);
+    const enough = texts.find((each) => each.length >= LONG * continuation.length);
     return enough ?? texts.sort((a, b) => b.length - a.length)[0] ?? "";
   }
 

@@ -174,8 +174,8 @@ export function show(container, context) {
 
   picture.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const box = picture.getBoundingClientRect();
-    zoom(1.0015 ** event.deltaY, { x: event.clientX - box.left, y: event.clientY - box.top });
+    const { left, top } = picture.getBoundingClientRect();
+    zoom(1.0015 ** event.deltaY, { x: event.clientX - left, y: event.clientY - top });
   }, { passive: false });
   picture.addEventListener("pointerdown", (event) => (dragging = { x: event.clientX, y: event.clientY, moved: false }));
   const move = (event) => {

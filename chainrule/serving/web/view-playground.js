@@ -85,8 +85,8 @@ export function show(container, context) {
   );
 
   function copyButton(label, what, make) {
-    const run = () => copy(make()).then(() => context.say(`${what} copied`), context.fail);
-    return h("button", { class: "quiet", type: "button", disabled: true, onclick: run }, label);
+    const onclick = () => copy(make()).then(() => context.say(`${what} copied`), context.fail);
+    return h("button", { class: "quiet", type: "button", disabled: true, onclick }, label);
   }
 
   // Sampling.
@@ -221,7 +221,10 @@ export function show(container, context) {
 
   /** Stop what runs; or else let go of the token that was chosen. */
   function release() {
-    if (running) return halt();
+    if (running) {
+      halt();
+      return;
+    }
     if (pinned == null) return;
     const place = pinned;
     pinned = null;

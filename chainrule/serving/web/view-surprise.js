@@ -46,8 +46,11 @@ export function show(container, context) {
     const found = new URLSearchParams({ models: chosen.join(",") });
     if (text.value.length <= MOST_IN_ADDRESS) found.set("text", text.value);
     context.setParams(found);
-    if (!text.value) return replace(result, h("p", { class: "faint" }, "Write or paste something."));
-    if (!chosen.length) return replace(result, h("p", { class: "faint" }, "Choose at least one model."));
+    if (!text.value || !chosen.length) {
+      const what = text.value ? "Choose at least one model." : "Write or paste something.";
+      replace(result, h("p", { class: "faint" }, what));
+      return;
+    }
     result.classList.add("waiting");
     try {
       answer = await api.post("/compare", { text: text.value, models: chosen }, asking.signal);

@@ -131,22 +131,25 @@ export function show(container, context) {
       const steps = events.filter(({ event, step }) => event === "step" && step);
       if (!steps.length) {
         const last = events.findLast(({ event }) => event === "trained")?.validation;
-        if (last && of(last) != null) flat.push({ name: `${name}, validation`, value: of(last), colour: colour(name) });
+        if (last && of(last) != null) flat.push({ name: `${name}, validation`, value: of(last), shade: colour(name) });
         continue;
       }
       const at = (event) => (across in event ? event[across] : steps.find(({ step }) => step >= event.step)?.[across]);
-      const line = (name, kind, more) => ({ name, colour: colour(more), points: events
+      const line = (label, kind) => ({ name: label, colour: colour(name), points: events
         .filter((each) => each.event === kind && of(each) != null && at(each) != null).map((each) => [at(each), of(each)]) });
-      series.push({ ...line(`${name}, training`, "step", name), isThin: true });
-      series.push({ ...line(`${name}, validation`, "evaluation", name), marks: true });
+      series.push({ ...line(`${name}, training`, "step"), isThin: true });
+      series.push({ ...line(`${name}, validation`, "evaluation"), marks: true });
     }
     const ends = series.flatMap(({ points }) => points.map(([x]) => x));
-    for (const { name, value, colour } of flat) {
-      series.push({ name, colour, isDashed: true, points: [[Math.min(...ends, 0), value], [Math.max(...ends, 1), value]] });
+    for (const { name, value, shade } of flat) {
+      series.push({ name, colour: shade, isDashed: true, points: [[Math.min(...ends, 0), value], [Math.max(...ends, 1), value]] });
     }
     const lowest = Math.min(...series.flatMap(({ points }) => points.map(([, y]) => y)));
     const filled = series.filter(({ points }) => points.length);
-    if (!filled.length) return replace(chart, h("p", { class: "faint" }, "Choose a training to see its curve."));
+    if (!filled.length) {
+      replace(chart, h("p", { class: "faint" }, "Choose a training to see its curve."));
+      return;
+    }
     const height = container.clientWidth < 600 ? 420 : 330;
     const picture = lineChart({ series: cap(filled, lowest), title: "Loss of the chosen trainings", x: ACROSS[across],
       y: perByte ? "bits per byte" : "bits per token", width: container.clientWidth < 600 ? 480 : 760, height });
@@ -160,7 +163,10 @@ export function show(container, context) {
 
   function drawBelow() {
     const journal = looked && journals.get(looked);
-    if (!journal) return replace(below);
+    if (!journal) {
+      replace(below);
+      return;
+    }
     const looks = journal.events.filter(({ event }) => event === "probe");
     const samples = journal.events.filter(({ event }) => event === "sample");
     const steps = looks.length ? looks.map(({ step }) => step) : samples.map(({ step }) => step);
@@ -170,7 +176,8 @@ export function show(container, context) {
       const said = journal.status === "done"
         ? "This run was trained before trainings wrote down what they expect, and has no samples. A new one has:"
         : "Nothing has been written down yet.";
-      return replace(below, title, nothing(said, journal.status === "done" ? COMMAND : null));
+      replace(below, title, nothing(said, journal.status === "done" ? COMMAND : null));
+      return;
     }
     if (!below.querySelector("input[type=range]") || below.dataset.name !== looked) frame(title, steps, looks.length);
     below.dataset.name = looked;
@@ -207,7 +214,10 @@ export function show(container, context) {
   }
 
   function play() {
-    if (playing) return stop();
+    if (playing) {
+      stop();
+      return;
+    }
     const slider = below.querySelector("input[type=range]");
     if (!slider) return;
     if (Number(slider.value) === Number(slider.max)) moment = -1;

@@ -57,7 +57,8 @@ export function show(container, context) {
     remember();
     if (!text.value.trim()) {
       replace(inside);
-      return replace(target, h("p", { class: "faint" }, "Write a text to translate."));
+      replace(target, h("p", { class: "faint" }, "Write a text to translate."));
+      return;
     }
     const asked = { model: model.value, text: text.value, beam: Number(beam.value) };
     [target, inside].forEach((each) => each.classList.add("waiting"));
@@ -88,8 +89,8 @@ function best({ text, score, finish_reason }) {
       finish_reason === "length" && "; it was cut off where it became too long"));
 }
 
-function others({ others }) {
-  if (!others.length) return null;
+function others({ others: targets }) {
+  if (!targets.length) return null;
   const row = ({ text, score }) => h("tr", { "data-score": score },
     h("td", { class: "right" }, score.toFixed(4)),
     h("td", { class: "right" }, percent(Math.exp(score))),
@@ -100,5 +101,5 @@ function others({ others }) {
       h("table", { class: "others" },
         h("thead", null, h("tr", null, ["Score", "A token", "Text"].map((name, place) =>
           h("th", { scope: "col", class: place < 2 ? "right" : null }, name)))),
-        h("tbody", null, others.map(row)))));
+        h("tbody", null, targets.map(row)))));
 }

@@ -1,4 +1,4 @@
-"""Translating in a browser: texts, scores, squares and branches are the API's, and words light each other up."""
+"""BeamSearchJob in a browser: texts, scores, squares and branches are the API's, and words light each other up."""
 
 import json
 from collections.abc import Iterator

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chainrule.generation.choose import choose, draw, line, probabilities, roll
+from chainrule.generation.draw import cumulative_distribution, draw, draw_ids, invert_cdf, probabilities
 from chainrule.generation.settings import Sampling
 
 from .test_filters import (
@@ -46,15 +46,15 @@ def test_the_filters_come_in_hugging_face_order(seed: int) -> None:
 def test_a_token_of_probability_zero_is_never_chosen(row: list[float], uniform: float) -> None:
     logits = np.array([row])
     for number in (0.0, uniform, ALMOST_ONE):
-        assert row[choose(logits, np.array([number]))[0]] > NOTHING
+        assert row[invert_cdf(logits, np.array([number]))[0]] > NOTHING
 
 
 @pytest.mark.parametrize("width", [1, 255, 256, 257, 1000])
 def test_the_ends_of_the_interval_choose_the_first_and_last_possible_token(width: int) -> None:
     logits = np.full((1, width + 2), NOTHING)
     logits[0, 1 : width + 1] = 0.0
-    assert choose(logits, np.array([0.0])) == [1]
-    assert choose(logits, np.array([ALMOST_ONE])) == [width]
+    assert invert_cdf(logits, np.array([0.0])) == [1]
+    assert invert_cdf(logits, np.array([ALMOST_ONE])) == [width]
 
 
 @pytest.mark.parametrize("width", [3, 256, 700])
@@ -64,13 +64,13 @@ def test_choosing_is_the_inverse_of_the_cumulative_distribution(width: int) -> N
     edges = np.concatenate([[0.0], totals])
     for index in range(width):
         middle = (edges[index] + edges[index + 1]) / 2
-        assert choose(logits, np.array([middle]))[0] == index
+        assert invert_cdf(logits, np.array([middle]))[0] == index
 
 
 @given(LOGITS)
 def test_temperature_zero_chooses_the_first_most_likely_whatever_the_number(row: list[float]) -> None:
     logits = np.array([row, row])
-    chosen = draw(logits, nothing_seen(logits), Sampling(temperature=0), np.array([0.0, ALMOST_ONE]))
+    chosen = draw_ids(logits, nothing_seen(logits), Sampling(temperature=0), np.array([0.0, ALMOST_ONE]))
     assert chosen.tolist() == [row.index(max(row))] * 2
 
 
@@ -79,8 +79,8 @@ def test_chosen_ids_are_those_of_the_whole_vocabulary_after_top_k() -> None:
     logits[0, [100, 400]] = 50.0
     logits[1, [7, 8]] = 50.0
     settings = Sampling(top_k=2)
-    assert draw(logits, nothing_seen(logits), settings, np.array([0.2, 0.2])).tolist() == [100, 7]
-    assert draw(logits, nothing_seen(logits), settings, np.array([0.7, 0.7])).tolist() == [400, 8]
+    assert draw_ids(logits, nothing_seen(logits), settings, np.array([0.2, 0.2])).tolist() == [100, 7]
+    assert draw_ids(logits, nothing_seen(logits), settings, np.array([0.7, 0.7])).tolist() == [400, 8]
 
 
 @pytest.mark.parametrize("width", [3, 256, 700])
@@ -96,14 +96,14 @@ def test_chosen_ids_are_those_of_the_whole_vocabulary_after_top_k() -> None:
 def test_the_line_has_every_number_where_it_is_drawn(width: int, settings: Sampling) -> None:
     random = np.random.default_rng(width)
     logits, seen = random.normal(size=width) * 3, random.random(width) < 0.2
-    ids, ends = line(logits, seen, settings)
+    ids, ends = cumulative_distribution(logits, seen, settings)
     expected = probabilities(logits[None], seen[None], settings)[0]
     np.testing.assert_allclose(np.diff(ends, prepend=0), expected[ids], atol=1e-6)
     assert ends[-1] == pytest.approx(1, abs=1e-12)
     assert (np.diff(ids) > 0).all()
     for uniform in random.random(200):
         place = int((ends <= uniform).sum())
-        assert draw(logits[None], seen[None], settings, np.array([uniform])) == [ids[place]]
+        assert draw_ids(logits[None], seen[None], settings, np.array([uniform])) == [ids[place]]
 
 
 @given(LOGITS)
@@ -111,10 +111,10 @@ def test_log_normalizer_is_the_log_of_the_summed_exponentials(row: list[float]) 
     top = max(row)
     expected = top + math.log(math.fsum(math.exp(value - top) for value in row))
     logits = np.array([row])
-    found = roll(logits, nothing_seen(logits), Sampling(), np.array([0.5])).log_normalizer
+    found = draw(logits, nothing_seen(logits), Sampling(), np.array([0.5])).log_normalizer
     assert found[0] == pytest.approx(expected, abs=2e-6)
 
 
 def test_logits_far_apart_give_no_nan_and_no_warning() -> None:
     logits = np.array([[1e300, -1e300, NOTHING]])
-    assert choose(logits, np.array([ALMOST_ONE])) == [0]
+    assert invert_cdf(logits, np.array([ALMOST_ONE])) == [0]

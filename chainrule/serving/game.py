@@ -1,6 +1,6 @@
-"""/passages: a real passage of the text that a run was tested on, for the game "Which is the real one?"."""
+"""/passages: for the game "Which is the real one?", a real passage of the text that a run was validated on."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from fastapi import FastAPI, Query
@@ -8,30 +8,32 @@ from fastapi import FastAPI, Query
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
 from chainrule.runs.folder import Run
-from chainrule.serving.answers import ERRORS
-from chainrule.serving.problems import Problem
+from chainrule.serving.errors import APIError
+from chainrule.serving.responses import JsonObject, declare
 from chainrule.serving.service import Service
 from chainrule.text.base import Tokenizer
 
-TRIES = 64  # documents that are looked at for one that is long enough
-LONG = 0.75  # where none is, one of the longest quarter will do
-MOST_TOKENS = 4096  # of a document that are looked at
+TRIES = 64  # documents from which one that is long enough is chosen
+LONG = 0.75  # where none is, the first that is longer than this quantile of them
+MOST_TOKENS = 4096  # read of one document
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
-    @app.get("/passages", summary="A passage of a run's own text: its beginning, and how it goes on.", responses=ERRORS)
+    @app.get(
+        "/passages", summary="A passage of a run's own text: its beginning, and its continuation.", responses=declare()
+    )
     async def passage(
         model: Annotated[str | None, Query(max_length=4096)] = None,
         seed: Annotated[int, Query(ge=0, le=2**53)] = 0,
         characters: Annotated[int, Query(ge=8, le=1000)] = 120,
-    ) -> dict[str, Any]:
-        """`characters` is how long the prompt and its continuation are, each, where the text has such documents."""
-        served = service.library.language(model)
-        return await service.engine.run(lambda: choose(served.run, seed, characters))
+    ) -> JsonObject:
+        """`characters` is the length of the prompt, and of its continuation, where the text has such documents."""
+        served = service.models.language_model(model)
+        return await service.scheduler.run(lambda: choose_passage(served.run, seed, characters))
 
 
-def choose(run: Run, seed: int, characters: int) -> dict[str, Any]:
-    """From the validation text, else from the training text: the same for the same seed."""
+def choose_passage(run: Run, seed: int, characters: int) -> JsonObject:
+    """A passage of the validation text, or else of the training text, determined by the seed."""
     name, shards = _shards(run)
     random = np.random.default_rng(seed)
     shard = int(random.choice(len(shards), p=_weights(shards)))
@@ -42,17 +44,17 @@ def choose(run: Run, seed: int, characters: int) -> dict[str, Any]:
     enough = min(2 * characters, float(np.quantile([len(text) for _, text in texts], LONG)))
     chosen = next(i for i, (_, text) in enumerate(texts) if len(text) >= enough)
     skipped, text = texts[chosen]
-    prompt, continuation = cut(text, characters)
+    prompt, continuation = split_passage(text, characters)
     if not continuation:
-        raise Problem(404, f"the text of '{run.name}' has no passage to show; its documents are empty", "not_found")
+        raise APIError(404, f"the text of '{run.name}' has no passage to show; its documents are empty", "not_found")
     place = shards.place(shard, int(starts[tried[chosen]]) + skipped, run.tokenizer)
-    found = {"prompt": prompt, "continuation": continuation, "path": place.path, "line": place.line}
-    return found | {"split": name}
+    passage: JsonObject = {"prompt": prompt, "continuation": continuation, "path": place.path, "line": place.line}
+    return passage | {"split": name}
 
 
 def _shards(run: Run) -> tuple[str, TokenShards]:
     if not (run.path / "tokens").is_dir():
-        raise Problem(404, f"'{run.name}' has no text of its own to take passages from", "not_found", "model")
+        raise APIError(404, f"'{run.name}' has no text of its own to take passages from", "not_found", "model")
     for name in ("validation", "train"):
         try:
             shards = run.shards(name)
@@ -60,7 +62,7 @@ def _shards(run: Run) -> tuple[str, TokenShards]:
             continue
         if shards.part.documents:
             return name, shards
-    raise Problem(404, f"'{run.name}' has no text of its own to take passages from", "not_found", "model")
+    raise APIError(404, f"'{run.name}' has no text of its own to take passages from", "not_found", "model")
 
 
 def _weights(shards: TokenShards) -> np.ndarray:
@@ -69,13 +71,13 @@ def _weights(shards: TokenShards) -> np.ndarray:
 
 
 def _read(tokenizer: Tokenizer, tokens: np.ndarray, random: np.random.Generator) -> tuple[int, str]:
-    """The text of a document, of a long one a part from somewhere in it; and how many tokens were skipped."""
+    """The text of a document, or a random part of a long one; and how many tokens were skipped before it."""
     skipped = int(random.integers(max(len(tokens) - MOST_TOKENS, 0) + 1))
     return skipped, tokenizer.decode(tokens[skipped : skipped + MOST_TOKENS])
 
 
-def cut(text: str, characters: int) -> tuple[str, str]:
-    """A beginning and what follows it, each of about so many characters, cut before spaces where there are any.
+def split_passage(text: str, characters: int) -> tuple[str, str]:
+    """A beginning and its continuation, each of about `characters` characters, cut before spaces if possible.
 
     'to be or not to be', 6 -> ('to be', ' or not')
     """
@@ -84,7 +86,7 @@ def cut(text: str, characters: int) -> tuple[str, str]:
 
 
 def _space_near(text: str, place: int) -> int:
-    """The last place before a space that is not beyond this one; itself where that would be less than half as far."""
+    """The last space in the second half of text[:place], or `place` itself where there is none."""
     if place >= len(text) or text[place].isspace():
         return min(place, len(text))
     return max((i for i in range(place // 2, place) if text[i].isspace()), default=place)

@@ -1,7 +1,8 @@
-"""What every request passes first: the name it asks for, where it comes from, its key, and how long it is.
+"""Access control, before any route: the Host and Origin headers, the API key, the announced length of the body.
 
-A page of another site must not reach a server on this machine: a name of its own that it points here (DNS rebinding) is
-told by the Host header, a request that it makes to ours by the Origin header.
+Pages of other sites must not reach a server on this machine. The Host header reveals a foreign name that points here
+(DNS rebinding), the Origin header a request that a foreign page makes. Starlette's TrustedHostMiddleware takes only a
+list of names: no rule for "any address", no IPv6, and its refusals are plain text rather than OpenAI's JSON.
 """
 
 import base64
@@ -11,13 +12,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from chainrule.serving.problems import Problem
+from chainrule.serving.errors import APIError, error_response
+from chainrule.serving.json_route import MOST_BYTES, too_large
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-MOST_BYTES = 4 << 20  # of one request's body
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -33,11 +33,13 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Door:
-    """Who is let in. Bound to another address than loopback, any address is one of ours, but not any name."""
+class AccessPolicy:
+    """Which requests are allowed. A server that listens beyond loopback accepts any IP address in the Host header, but
+    only the names that are listed.
+    """
 
     host: str = "127.0.0.1"
-    names: Collection[str] = ()  # further names under which the server is known
+    names: Collection[str] = ()  # further names of this server
     key: str | None = None
 
     @property
@@ -48,10 +50,10 @@ class Door:
         self._check_host(headers.get("host", ""))
         self._check_origin(headers)
         if self.key is not None and not self._has_key(headers.get("authorization", "")):
-            raise Problem(401, "this server wants its key: Authorization: Bearer KEY", "invalid_api_key")
+            raise APIError(401, "this server requires its key: Authorization: Bearer KEY", "invalid_api_key")
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18:
-            raise Problem(400, "the Content-Length header is not a whole number")
+            raise APIError(400, "the Content-Length header is not a whole number")
         if int(length) > MOST_BYTES:
             raise too_large()
 
@@ -60,15 +62,15 @@ class Door:
         if name in LOOPBACK or name == self.host.lower() or name in self.names:
             return
         if self.is_local or not _is_address(name):
-            raise Problem(400, "the Host header is not a name of this server; start it with --allow-host NAME", "host")
+            raise APIError(400, "the Host header is not a name of this server; start it with --allow-host NAME", "host")
 
     def _check_origin(self, headers: Headers) -> None:
         origin = headers.get("origin")
         if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
-            raise Problem(400, "requests from pages of other sites are refused", "origin")
+            raise APIError(400, "requests from pages of other sites are refused", "origin")
 
     def _has_key(self, header: str) -> bool:
-        """As a bearer token, or as the password that a browser asks for."""
+        """Whether an Authorization header has the key, as a bearer token or as the password of basic authentication."""
         assert self.key is not None
         kind, _, given = header.partition(" ")
         if kind.lower() == "basic":
@@ -79,10 +81,6 @@ class Door:
         elif kind.lower() != "bearer":
             return False
         return hmac.compare_digest(given.strip().encode(errors="replace"), self.key.encode())
-
-
-def too_large() -> Problem:
-    return Problem(413, f"the request's body is larger than {MOST_BYTES >> 20} MiB", "too_large")
 
 
 def _name(host: str) -> str:
@@ -100,18 +98,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class Guard:
-    """Every answer leaves with the headers that keep a browser from doing what the page does not need."""
+class AccessMiddleware:
+    """Applies the policy, and adds to every response the security headers that restrict what a browser may do."""
 
-    def __init__(self, app: ASGIApp, door: Door):
-        self.app, self.door = app, door
+    def __init__(self, app: ASGIApp, policy: AccessPolicy):
+        self.app, self.policy = app, policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -119,12 +117,8 @@ class Guard:
             await send(message)
 
         try:
-            self.door.check(Headers(scope=scope))
-        except Problem as problem:
-            await answer(problem)(scope, receive, send_guarded)
+            self.policy.check(Headers(scope=scope))
+        except APIError as error:
+            await error_response(error)(scope, receive, send_with_headers)
             return
-        await self.app(scope, receive, send_guarded)
-
-
-def answer(problem: Problem) -> JSONResponse:
-    return JSONResponse(problem.to_json(), problem.status, problem.headers)
+        await self.app(scope, receive, send_with_headers)

@@ -1,6 +1,6 @@
-"""One token per row: the filters in their order, then one uniform number looked up in the running total.
+"""Drawing one token per row: apply the filters in order, then invert the cumulative distribution at a uniform number.
 
-A draw is a pure function of logits and a number in [0, 1), so that one roll can be tried on several dice.
+A draw is a pure function of the logits and a number in [0, 1), so the same number can be used with several models.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import numpy as np
 
 from chainrule.generation import filters
 
-BLOCK = 256  # a running total over blocks and then inside one is ten times faster than over 20,000 tokens
+BLOCK = 256  # cumulative sums over blocks and then inside one block are ten times faster than over 20,000 tokens
 
 
 class Filters(Protocol):
-    """The settings a distribution is reshaped by; `Sampling` has them all."""
+    """The settings that reshape a distribution before a draw; `Sampling` has them all."""
 
     @property
     def temperature(self) -> float: ...
@@ -29,35 +29,35 @@ class Filters(Protocol):
 
 
 @dataclass(frozen=True)
-class Roll:
-    """What each row chose, and log(sum(exp(logits))) of its unfiltered logits: (batch,) each."""
+class Draw:
+    """The token id drawn for each row, and the logsumexp of its unfiltered logits: (batch,) each."""
 
-    chosen: np.ndarray
+    ids: np.ndarray
     log_normalizer: np.ndarray
 
 
-def roll(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> Roll:
-    """Draw with the filters, measure without; where no filter is on, both share their exponentials."""
+def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> Draw:
+    """Draw from the filtered distribution, normalize the unfiltered one; without filters they share exponentials."""
     top = logits.max(-1, keepdims=True)
     weights = _weights(logits, top)
     sums = _block_sums(weights)
     ids, kept = candidates(logits, seen, settings)
     if kept is logits:
-        chosen = _invert(weights, sums, uniforms)
+        drawn = _invert(weights, sums, uniforms)
     elif ids is None:
-        chosen = choose(kept, uniforms)
+        drawn = invert_cdf(kept, uniforms)
     else:
-        chosen = ids[:, 0] if ids.shape[1] == 1 else ids[np.arange(len(ids)), choose(kept, uniforms)]
-    return Roll(chosen, top[:, 0] + np.log(sums.sum(-1)))
+        drawn = ids[:, 0] if ids.shape[1] == 1 else ids[np.arange(len(ids)), invert_cdf(kept, uniforms)]
+    return Draw(drawn, top[:, 0] + np.log(sums.sum(-1)))
 
 
-def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
-    """The id each row chooses, given its own uniform number: (batch,)."""
-    return roll(logits, seen, settings, uniforms).chosen
+def draw_ids(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
+    """The token id drawn for each row by its own uniform number: (batch,)."""
+    return draw(logits, seen, settings, uniforms).ids
 
 
 def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np.ndarray:
-    """The distribution that `draw` draws from: (batch, vocabulary)."""
+    """The filtered distribution that `draw` draws from: (batch, vocabulary)."""
     ids, kept = candidates(logits, seen, settings)
     weights: np.ndarray = np.exp(kept - kept.max(-1, keepdims=True), dtype=np.float64)
     weights /= weights.sum(-1, keepdims=True)
@@ -68,10 +68,12 @@ def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np
     return spread
 
 
-def line(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray, np.ndarray]:
-    """Where `draw` looks its number up, for logits of one row: the ids in play, in order, and where each one ends.
+def cumulative_distribution(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray, np.ndarray]:
+    """The filtered cumulative distribution of one row of logits: the candidate ids, and the cumulative probability
+    at which each one ends.
 
-    A token is drawn by the numbers from the end of the one before it up to its own end; the last ends at 1.
+    `draw` returns a token for numbers from the end of the token before it (0 for the first) up to its own end; the
+    last token ends at 1.
     """
     ids, kept = candidates(logits[None], seen[None], settings)
     weights = _weights(kept, kept.max(-1, keepdims=True))
@@ -83,9 +85,9 @@ def line(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.nd
 
 
 def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray | None, np.ndarray]:
-    """The ids still in play, None for the whole vocabulary, and their filtered logits: (batch, candidates).
+    """The ids that pass top-k (None: the whole vocabulary) and their filtered logits: (batch, candidates).
 
-    Top-k comes before the filters that need probabilities, so these only see k tokens.
+    Top-k comes first, so that the filters that need probabilities handle only k tokens.
     """
     logits = filters.repetition_penalty(logits, seen, settings.repetition_penalty)
     if settings.temperature == 0:
@@ -99,8 +101,8 @@ def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple
     return ids, filters.min_p(filters.top_p(logits, settings.top_p), settings.min_p)
 
 
-def choose(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """Inverse CDF: the first index whose running total of probability exceeds the row's number in [0, 1)."""
+def invert_cdf(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """The first index of each row whose cumulative probability exceeds the row's number in [0, 1)."""
     weights = _weights(logits, logits.max(-1, keepdims=True))
     return _invert(weights, _block_sums(weights), uniforms)
 
@@ -111,7 +113,7 @@ def _block_sums(weights: np.ndarray) -> np.ndarray:
 
 
 def _invert(weights: np.ndarray, sums: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """Find the block in which the running total passes the row's number, then the token inside it."""
+    """Find the block in which the cumulative sum passes the row's number, then the token inside that block."""
     blocks = weights.reshape(len(weights), -1, BLOCK)  # (batch, blocks, BLOCK)
     chosen = np.empty(len(weights), np.int64)
     for row, uniform in enumerate(uniforms):
@@ -122,9 +124,9 @@ def _invert(weights: np.ndarray, sums: np.ndarray, uniforms: np.ndarray) -> np.n
 
 
 def _weights(logits: np.ndarray, top: np.ndarray) -> np.ndarray:
-    """Probabilities up to a factor, the largest 1, padded with zeros to a multiple of BLOCK; `top`: of the logits.
+    """exp(logits - top), where `top` is each row's largest logit, padded with zeros to a multiple of BLOCK.
 
-    In float32, where exp is four times as fast: off by a millionth, which no number of samples can tell.
+    In float32, where exp is four times as fast; the error of a millionth is far below what sampling can detect.
     """
     rows, width = logits.shape
     weights = np.empty((rows, -(-width // BLOCK) * BLOCK), np.float32)
@@ -137,10 +139,10 @@ def _weights(logits: np.ndarray, top: np.ndarray) -> np.ndarray:
 
 
 def _exceeding(weights: np.ndarray, target: float) -> tuple[int, float]:
-    """The first index whose running total exceeds `target`, and how far `target` is past the one before.
+    """The first index whose cumulative sum exceeds `target`, and `target` minus the cumulative sum before that index.
 
-    A weight of zero does not raise the running total, so it is never the first to exceed anything. A target
-    that rounding pushed up to the total is taken back under it.
+    A weight of zero does not raise the cumulative sum, so it is never the first to exceed anything. A target that
+    rounding pushed up to the total is lowered to just below it.
     """
     totals = weights.cumsum(dtype=np.float64)
     target = min(target, np.nextafter(totals[-1], 0))

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 import chainrule
 from chainrule.serving.app import make_app
-from chainrule.serving.passages import cut
+from chainrule.serving.game import split_passage
 from tests.serving.toys import LINES, toy_service
 
 
@@ -54,11 +54,11 @@ def test_the_same_seed_gives_the_same_passage_and_others_others(client):
 
 
 def test_texts_are_cut_before_spaces():
-    assert cut("to be or not to be", 6) == ("to be", " or")
-    assert cut("to be or not to be", 7) == ("to be", " or not"[:3] + " not")
-    assert cut("abcdefgh", 3) == ("abc", "def")
-    assert cut("ab", 100) == ("a", "b")
-    assert cut("", 5) == ("", "")
+    assert split_passage("to be or not to be", 6) == ("to be", " or")
+    assert split_passage("to be or not to be", 7) == ("to be", " or not"[:3] + " not")
+    assert split_passage("abcdefgh", 3) == ("abc", "def")
+    assert split_passage("ab", 100) == ("a", "b")
+    assert split_passage("", 5) == ("", "")
 
 
 def test_of_a_long_document_a_later_part_has_its_own_line(tmp_path):

@@ -1,37 +1,39 @@
-"""What answers look like: OpenAI's shapes and vLLM's, as /openapi.json tells them."""
+"""The response schemas, OpenAI's and vLLM's, from which /openapi.json is made."""
 
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from chainrule.serving.problems import STATUSES
+from chainrule.serving.errors import STATUSES
+
+JsonObject = dict[str, object]  # what json.dumps writes as an object
 
 
-class Answer(BaseModel):
-    """Exactly these fields; those with a default may be absent."""
+class ResponseBody(BaseModel):
+    """A response has exactly these fields; those with a default may be absent."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class ErrorDetails(Answer):
+class ErrorDetails(ResponseBody):
     message: str
     type: str
     param: str | None
     code: str | None
 
 
-class Error(Answer):
+class ErrorResponse(ResponseBody):
     error: ErrorDetails
 
 
-class Usage(Answer):
+class Usage(ResponseBody):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
 
 
-class Logprobs(Answer):
-    """Four lists of one length; nothing is known of the first token of an echoed prompt."""
+class Logprobs(ResponseBody):
+    """Four lists of one length. The first token of an echoed prompt has no log-probability."""
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -39,7 +41,7 @@ class Logprobs(Answer):
     text_offset: list[int]
 
 
-class CompletionChoice(Answer):
+class CompletionChoice(ResponseBody):
     index: int
     text: str
     logprobs: Logprobs | None
@@ -48,7 +50,7 @@ class CompletionChoice(Answer):
     prompt_token_ids: list[int] = []
 
 
-class CompletionAnswer(Answer):
+class CompletionResponse(ResponseBody):
     id: str
     object: Literal["text_completion"]
     created: int
@@ -57,33 +59,33 @@ class CompletionAnswer(Answer):
     usage: Usage
 
 
-class LikelyToken(Answer):
+class TokenLogprob(ResponseBody):
     token: str
     logprob: float
     bytes: list[int]
 
 
-class ChatToken(LikelyToken):
-    top_logprobs: list[LikelyToken]
+class ChatTokenLogprob(TokenLogprob):
+    top_logprobs: list[TokenLogprob]
 
 
-class ChatLogprobs(Answer):
-    content: list[ChatToken]
+class ChatLogprobs(ResponseBody):
+    content: list[ChatTokenLogprob]
 
 
-class ChatMessage(Answer):
+class ChatMessage(ResponseBody):
     role: Literal["assistant"]
     content: str
 
 
-class ChatChoice(Answer):
+class ChatChoice(ResponseBody):
     index: int
     message: ChatMessage
     logprobs: ChatLogprobs | None
     finish_reason: Literal["stop", "length"]
 
 
-class ChatAnswer(Answer):
+class ChatResponse(ResponseBody):
     id: str
     object: Literal["chat.completion"]
     created: int
@@ -92,8 +94,8 @@ class ChatAnswer(Answer):
     usage: Usage
 
 
-class Target(Answer):
-    """A text that was written from another; of an empty one, without a score."""
+class Target(ResponseBody):
+    """A text written from a source; the one of an empty source has no score."""
 
     text: str
     score: float | None
@@ -105,14 +107,14 @@ class Translation(Target):
     others: list[Target]
 
 
-class TranslationAnswer(Answer):
+class TranslationResponse(ResponseBody):
     object: Literal["translation"]
     model: str
     translations: list[Translation]
     usage: Usage
 
 
-class ModelCard(Answer):
+class ModelCard(ResponseBody):
     id: str
     object: Literal["model"]
     created: int
@@ -127,29 +129,29 @@ class ModelCard(Answer):
     tokenizer_hash: str
 
 
-class ModelList(Answer):
+class ModelList(ResponseBody):
     object: Literal["list"]
     data: list[ModelCard]
 
 
-class Health(Answer):
+class HealthResponse(ResponseBody):
     status: Literal["ok"]
     waiting: int
     decoding: int
 
 
-class Tokenized(Answer):
+class TokenizeResponse(ResponseBody):
     tokens: list[int]
     count: int
     max_model_len: int | None
     token_strs: list[str] = []
 
 
-class Detokenized(Answer):
+class DetokenizeResponse(ResponseBody):
     prompt: str
 
 
-class TokenizerInfo(Answer):
+class TokenizerInfoResponse(ResponseBody):
     tokenizer_class: str
     kind: str
     vocab_size: int
@@ -161,17 +163,16 @@ class TokenizerInfo(Answer):
     chat_template: str | None
 
 
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Error, "description": said} for status, said in STATUSES.items()
+ERRORS: dict[int | str, dict[str, Any]] = {  # the type of FastAPI's `responses`
+    status: {"model": ErrorResponse, "description": description} for status, description in STATUSES.items()
 }
 
 
-def answered(kind: type[Answer] | None, streams: bool = False) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer, for its `responses`: `kind`, which may also come piece by piece, or an error.
+def declare(body: type[ResponseBody] | None = None, streams: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route for /openapi.json: `body`, possibly as a stream of events, or an error.
 
-    What only the page asks for has no declared kind: it is an object, and the page knows what is in it.
+    The routes that only the page uses declare no schema: their response is some JSON object.
     """
-    if kind is None:
+    if body is None:
         return {200: {"content": {"application/json": {"schema": {"type": "object"}}}}, **ERRORS}
-    content: dict[str, Any] = {"text/event-stream": {}} if streams else {}
-    return {200: {"model": kind, "content": content}, **ERRORS}
+    return {200: {"model": body, "content": {"text/event-stream": {}} if streams else {}}, **ERRORS}

@@ -10,7 +10,7 @@ import chainrule
 from chainrule.data.documents import Documents
 from chainrule.evaluation.score import score_documents
 from chainrule.serving.app import make_app
-from chainrule.serving.surprise import Surprise, common_bounds, disagreements
+from chainrule.serving.surprisal import Surprisal, common_bounds, disagreements
 from tests.serving.toys import toy_service
 
 KINDS = ["ngram", "lstm", "transformer"]
@@ -72,10 +72,10 @@ def test_disagreements_are_the_spans_where_models_are_farthest_apart(toy_client)
 
 
 def test_bits_between_bounds_by_hand():
-    surprise = Surprise(np.array([2, 3, 6, 8]), np.array([1.0, np.inf, 0.5, 4.0]), 1.0, True)
+    surprise = Surprisal(np.array([2, 3, 6, 8]), np.array([1.0, np.inf, 0.5, 4.0]), 1.0, True)
     assert surprise.between(np.array([0, 2, 6, 8])).tolist() == [1.0, np.inf, 4.0]
     assert surprise.total == np.inf
-    other = Surprise(np.array([1, 3, 8]), np.ones(3), 1.0, True)
+    other = Surprisal(np.array([1, 3, 8]), np.ones(3), 1.0, True)
     assert common_bounds([surprise, other], "a–bcd😀"[:6].encode()[:8]).tolist() == [0, 8]  # 3 would cut the dash
     assert common_bounds([surprise, other], b"abcdefgh").tolist() == [0, 3, 8]
 

@@ -9,51 +9,51 @@ import pytest
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
+from chainrule.serving.access import HEADERS, AccessPolicy
 from chainrule.serving.app import make_app
-from chainrule.serving.guard import HEADERS, Door
-from chainrule.serving.problems import Problem
-from chainrule.serving.scheduler import Engine
+from chainrule.serving.errors import APIError
+from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.service import Service
 from tests.serving.conftest import Client, error_of
 
 
-def refusal(door: Door, **headers: str) -> Problem | None:
+def refusal(door: AccessPolicy, **headers: str) -> APIError | None:
     try:
         door.check(Headers({name.replace("_", "-"): value for name, value in headers.items()}))
-    except Problem as problem:
+    except APIError as problem:
         return problem
     return None
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "localhost:8000", "LOCALHOST:80", "[::1]:8000", "[::1]"])
 def test_names_of_this_machine_are_let_in(host: str):
-    assert refusal(Door(), host=host) is None
+    assert refusal(AccessPolicy(), host=host) is None
 
 
 @pytest.mark.parametrize(
     "host", ["", "evil.com", "localhost.evil.com", "127.0.0.1.evil.com", "evil.com:8000", "192.168.0.1", "[::2]", "::1"]
 )
 def test_a_name_that_points_here_is_refused(host: str):
-    problem = refusal(Door(), host=host)
-    assert problem is not None and problem.status == 400 and problem.code == "host"
+    problem = refusal(AccessPolicy(), host=host)
+    assert problem is not None and problem.status_code == 400 and problem.code == "host"
 
 
 def test_beyond_this_machine_addresses_are_let_in_and_names_if_allowed():
-    door = Door("0.0.0.0", names=("models.example",))
+    door = AccessPolicy("0.0.0.0", names=("models.example",))
     assert refusal(door, host="192.168.0.7:8000") is None and refusal(door, host="[fe80::1]:8000") is None
     assert refusal(door, host="Models.Example:8000") is None and refusal(door, host="evil.com") is not None
-    assert refusal(Door("MyHost"), host="myhost:8000") is None
+    assert refusal(AccessPolicy("MyHost"), host="myhost:8000") is None
 
 
 @pytest.mark.parametrize("origin", ["http://evil.com", "null", "", "http://localhost:3000", "http://[", "file://"])
 def test_pages_of_other_sites_are_refused(origin: str):
-    problem = refusal(Door(), host="localhost:8000", origin=origin)
+    problem = refusal(AccessPolicy(), host="localhost:8000", origin=origin)
     assert problem is not None and problem.code == "origin"
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:8000", "https://LOCALHOST:8000"])
 def test_our_own_page_is_let_in(origin: str):
-    assert refusal(Door(), host="localhost:8000", origin=origin) is None
+    assert refusal(AccessPolicy(), host="localhost:8000", origin=origin) is None
 
 
 @pytest.mark.parametrize(
@@ -61,27 +61,27 @@ def test_our_own_page_is_let_in(origin: str):
     ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer sesame2", "bearer sesam", "sesame", "Basic sesame", "Basic é"],
 )
 def test_without_the_key_nobody_is_let_in(given: str):
-    problem = refusal(Door(key="sesame"), host="localhost", authorization=given)
-    assert problem is not None and problem.status == 401
+    problem = refusal(AccessPolicy(key="sesame"), host="localhost", authorization=given)
+    assert problem is not None and problem.status_code == 401
 
 
 def test_the_key_as_a_token_or_as_a_browsers_password():
     password = base64.b64encode(b"anyone:sesame").decode()
     for given in ("Bearer sesame", "bearer sesame", f"Basic {password}"):
-        assert refusal(Door(key="sesame"), host="localhost", authorization=given) is None
+        assert refusal(AccessPolicy(key="sesame"), host="localhost", authorization=given) is None
 
 
 @pytest.mark.parametrize("length", ["-1", "1.5", "x", "9" * 30, "²"])
 def test_a_length_that_is_none(length: str):
-    problem = refusal(Door(), host="localhost", content_length=length)
-    assert problem is not None and problem.status == 400
+    problem = refusal(AccessPolicy(), host="localhost", content_length=length)
+    assert problem is not None and problem.status_code == 400
 
 
 @pytest.fixture
 def locked(service: Service) -> Iterator[Client]:
-    """Its engine is another one: a thread is started but once."""
-    own = Service(service.library, Engine())
-    with TestClient(make_app(own, Door(key="sesame")), base_url="http://127.0.0.1") as http:
+    """Its scheduler is another one: a thread is started but once."""
+    own = Service(service.models, Scheduler())
+    with TestClient(make_app(own, AccessPolicy(key="sesame")), base_url="http://127.0.0.1") as http:
         yield Client(http)
 
 

@@ -1,0 +1,98 @@
+"""The base of all request schemas: strict types, known fields only, and one sentence about what is wrong.
+
+FastAPI parses and validates bodies by these pydantic models, and makes /openapi.json from them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from chainrule.errors import did_you_mean
+from chainrule.serving.errors import APIError
+
+MOST_TOKENS = 16384  # of one sample
+MOST_CHARACTERS = 100_000  # of one text, and ids of one prompt: tokenizing it blocks everything else
+MOST_SHOWN = 20_000  # characters, or ids, of a text that is analysed rather than continued
+MOST_MISTAKES = 100  # above this number they are only counted
+UNKNOWN_FIELD = "unknown_field"
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Fraction = Annotated[Number, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Ids = Annotated[list[Id], Field(max_length=MOST_CHARACTERS, fail_fast=True)]
+SomeIds = Annotated[Ids, Field(min_length=1)]  # an empty text is the end token, so there is always one
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+ShownText = Annotated[str, Field(max_length=MOST_SHOWN)]
+ShownPrompt = ShownText | Annotated[SomeIds, Field(max_length=MOST_SHOWN)]  # a prompt that is analysed
+ModelName = Annotated[str | None, Field(max_length=4096, description="One of /v1/models; the first if left out.")]
+
+
+class RequestBody(BaseModel):
+    """A field left out means its default, and so does null where it is allowed."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_fields(cls, value: object) -> object:
+        """Before anything else is validated, so that a body of 200,000 unknown fields is one mistake."""
+        if isinstance(value, Mapping):
+            unknown = next((str(name) for name in value if name not in cls.model_fields), None)
+            if unknown is not None:
+                name = unknown[:80]
+                known = ", ".join(cls.model_fields) or "none"
+                sentence = f"unknown field '{name}'{did_you_mean(name, cls.model_fields)} (there are: {known})"
+                raise PydanticCustomError(UNKNOWN_FIELD, "{sentence}", {"sentence": sentence, "field": name})
+        return value
+
+
+class FilterSettings(TypedDict, total=False):
+    """The arguments of `Sampling` that reshape a distribution."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    repetition_penalty: float
+
+
+class SamplingFilters(RequestBody):
+    """How a distribution is reshaped before a token is drawn."""
+
+    temperature: Annotated[Number, Field(ge=0, le=100)] | None = 1.0
+    top_k: Annotated[int, Field(ge=0, le=1_000_000)] | None = 0
+    top_p: Fraction | None = 1.0
+    min_p: Fraction | None = 0.0
+    repetition_penalty: Annotated[Number, Field(ge=0.01, le=100)] | None = 1.0
+
+    @property
+    def filters(self) -> FilterSettings:
+        given = {name: getattr(self, name) for name in SamplingFilters.model_fields}
+        return FilterSettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+
+
+def explain_validation_error(error: RequestValidationError) -> APIError:
+    """The first mistake of a request, in one sentence."""
+    mistakes: Sequence[ErrorDetails] = error.errors()
+    if len(mistakes) > MOST_MISTAKES:
+        return APIError(400, f"the request is wrong in {len(mistakes):,} places", "invalid_value")
+    first = mistakes[0]
+    source, *names = (str(part)[:80] for part in first["loc"])
+    if first["type"] == UNKNOWN_FIELD:
+        return APIError(400, first["msg"], UNKNOWN_FIELD, names[0] if names else first["ctx"]["field"])
+    if not names:
+        what = _start_lower(first["msg"])
+        return APIError(400, f"the request is not the JSON object that is expected here: {what}", "invalid_json")
+    if source != "body":
+        return APIError(400, f"'{names[-1]}' in the address is wrong: {first['msg']}", "invalid_value", names[-1])
+    messages = dict.fromkeys(_start_lower(each["msg"]) for each in mistakes if each["loc"][:2] == first["loc"][:2])
+    sentence = f"the field '{names[0]}' is wrong: {' or '.join(list(messages)[:4])}"
+    return APIError(400, sentence, "invalid_value", names[0])
+
+
+def _start_lower(message: str) -> str:
+    return message[:1].lower() + message[1:200]
