@@ -10,7 +10,7 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
     "version", "errors", "checks", "progress", "config", "registry", "kernels", "storage", "plotting", "tape", "text",
-    "data", "ngram", "layers", "models", "generation", "evaluation", "tagging", "tasks", "runs", "training", "analysis",
+    "data", "ngram", "layers", "models", "evaluation", "runs", "generation", "tagging", "tasks", "training", "analysis",
     "interop", "api", "serving", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -1,26 +1,29 @@
 """The model card of an export: what the model is, how to use it there, and who has checked it."""
 
 from pathlib import Path
-from typing import Any
 
 from chainrule.interop.parity import Check
 from chainrule.runs.card import about
 from chainrule.runs.folder import Run
+from chainrule.runs.records import METRICS, RunConfig, damaged
 
 LIBRARIES = {"huggingface": "transformers", "gguf": "llama.cpp", "onnx": "onnx"}
 
 
 def write_card(path: Path, run: Run, format: str, name: str, checks: list[Check], notes: list[str]) -> None:
-    trained: dict[str, Any] = next(each for each in run.metrics if each.get("event") == "trained")
+    trained = run.trained
+    if trained is None:
+        raise damaged(run.path / METRICS)
     data = run.config["data"]
-    names = [Path(each).name for each in data["inputs"]]  # where they lie is nobody else's business
+    names = [Path(each).name for each in data["inputs"]]  # the folders they lie in are private
+    config: RunConfig = {**run.config, "data": {**data, "inputs": names}}
     lines = [
         "---",
         f"library_name: {LIBRARIES[format]}",
         "pipeline_tag: text-generation",
         "tags: [chainrule]",
         "---",
-        *about(run.name, run.config | {"data": data | {"inputs": names}}, trained),
+        *about(run.name, config, trained),
         *[f"- Note: {note}." for note in notes],
         "",
         f"```{'python' if format != 'gguf' else ''}",

@@ -20,11 +20,12 @@ from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
 from chainrule.evaluation.validation import Validate
+from chainrule.runs.folder import LANGUAGE as LANGUAGE
+from chainrule.runs.folder import TOKENS_FOLDER
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization
 
-LANGUAGE = "language"  # the task of every run that names none: text, told by its own past
-FOLDER = "tokens"  # of a run: what training reads
+FOLDER = TOKENS_FOLDER
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
-from chainrule.runs.folder import RESUMABLE, hash_file
+from chainrule.runs.folder import RESUMABLE, InputFacts, hash_file
 from chainrule.runs.making import sync
 from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.training.engine import check_engine
@@ -28,7 +28,7 @@ class Job:
     overwrite: bool  # whether the run replaces an older one of its name
     first_shards: list[int]  # where each source of a mixture begins among the shards
     weights: list[float]
-    files: list[dict[str, Any]]  # what was read: path, bytes, sha256
+    files: list[InputFacts]  # what was read
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen, and for what reason
     budget_seconds: float | None = None  # of minutes, what is left for the loop

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import nn
@@ -15,11 +15,13 @@ from chainrule.config import override
 from chainrule.data.batches import StreamBatches, TrainingBatch
 from chainrule.data.shards import TokenShards
 from chainrule.errors import Diverged, Stopped, UserError, did_you_mean
+from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models._neural import NeuralModel
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
 from chainrule.runs.making import new_run
-from chainrule.runs.write import write_run
+from chainrule.runs.records import DataConfig, TrainingFigures
+from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import FOLDER, LANGUAGE, Task
 from chainrule.training.budget import Choice, Text, allot, choose
 from chainrule.training.callbacks import Record
@@ -179,7 +181,7 @@ def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     trained_at = time.time()
     validation = task.evaluate(learned.model, job.build()[2])
     evaluated_at = time.time()
-    metrics = {
+    metrics: TrainingFigures = {
         "seconds": round(learned.seconds if is_resumed else evaluated_at - job.started_at, 3),
         "training_seconds": round(learned.seconds, 3),
         "evaluation_seconds": round(evaluated_at - trained_at, 3),
@@ -188,16 +190,24 @@ def _train_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         "tokens": learned.tokens,
         "tokens_per_second": round(learned.tokens / max(learned.seconds, 1e-9)),
         "epochs": learned.epochs,
-        "validation": validation,
+        "validation": cast(Evaluation | None, validation),
     }
-    data = job.data
+    data = cast(DataConfig, job.data)
     for source, epochs in zip(data.get("mixture", []), learned.epochs, strict=False):
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
-    write_run(
-        folder, path.name, job.architecture, learned.model, task.tokenizer, data, notes, metrics, job.started_at,
-        training={"recipe": job.recipe, "why": job.why}, task=job.task,
+    contents = RunContents(
+        path.name, job.architecture, learned.model, task.tokenizer, data, notes, metrics, job.started_at,
+        training={"recipe": job.recipe, "why": job.why}, task=job.task, uses=_uses(job.task, path.name),
     )  # fmt: skip
+    write_run(folder, contents)
+
+
+def _uses(task: str, name: str) -> list[str]:
+    """The command that a run of another task than language is for."""
+    if task == LANGUAGE:
+        return []
+    return [f"chainrule {registry.find('chainrule.tasks', task, 'task').COMMAND} {name}"]
 
 
 def open_task(folder: Path, job: Job) -> Task:
@@ -245,7 +255,8 @@ class Language(Task):
         return spread(self._held_out.tokens(0), recipe.evaluation_tokens)
 
     def evaluate(self, model: NeuralModel, recipe: Recipe) -> dict[str, Any] | None:
-        return evaluate_shards(model, self.tokenizer, self._held_out, recipe.final_tokens)
+        found = evaluate_shards(model, self.tokenizer, self._held_out, recipe.final_tokens)
+        return cast(dict[str, Any] | None, found)
 
     def describe(self, window: TrainingBatch) -> str:
         return f"a batch that begins with {self.tokenizer.decode(window.inputs[0][:12])!r}"

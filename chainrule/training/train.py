@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from chainrule import registry
 from chainrule.config import override, read_file, to_json
@@ -16,7 +16,8 @@ from chainrule.evaluation.stream import evaluate_shards
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.runs.making import check_free, free_name, new_run
-from chainrule.runs.write import write_run
+from chainrule.runs.records import DataConfig, TrainingFigures
+from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import LANGUAGE
 from chainrule.training.prepare import Prepared, TextSource, Tokenization, prepare
 from chainrule.training.recipe import BUDGETS
@@ -145,15 +146,18 @@ def count(request: Request, module: Any, prepared: Prepared, data: dict[str, Any
     config = resolve_model(request, module)
     model = fit(module, config, prepared, folder / "tokens")
     fitted_at = time.time()
-    metrics = {
+    metrics: TrainingFigures = {
         "seconds": round(fitted_at - request.started_at, 3),
         "reading_seconds": round(read_at - request.started_at, 3),
         "training_seconds": round(fitted_at - read_at, 3),
         "tokens": prepared.parts["train"].tokens,
         "validation": evaluate_shards(model, prepared.tokenizer, TokenShards(folder / "tokens", "validation")),
     }
-    architecture = model_name(request)
-    write_run(folder, name, architecture, model, prepared.tokenizer, data, prepared.notes, metrics, request.started_at)
+    contents = RunContents(
+        name, model_name(request), model, prepared.tokenizer, cast(DataConfig, data), prepared.notes, metrics,
+        request.started_at,
+    )  # fmt: skip
+    write_run(folder, contents)
 
 
 def fit(module: Any, config: Any, prepared: Prepared, folder: Path) -> Any:

@@ -2,24 +2,24 @@
 
 from dataclasses import asdict
 from math import exp, isfinite
-from typing import Any
 
 import numpy as np
 
 from chainrule.analysis.mix.text import Text
-from chainrule.evaluation.score import NATS_PER_BIT, Scores
+from chainrule.evaluation.figures import NATS_PER_BIT, Evaluation, MixEvaluation, MixPart
+from chainrule.evaluation.score import Scores
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.models.contract import architecture_of
 from chainrule.models.mix import Model
 
 
-def measure_gain(model: Model, text: Text) -> dict[str, Any]:
+def measure_gain(model: Model, text: Text) -> MixEvaluation:
     """The figures of the mix; of each part in `parts`, with its mean weight; and `against` the best part."""
     scores = [text.scores_of_part(part) for part in range(len(model.parts))]
     mixed = text.scores_of_mix(model)
     weights = model.weights[model.buckets(text.signal)].mean(0)
     lossless = text.tokenizer.is_lossless
-    parts = [
+    parts: list[MixPart] = [
         {"name": name, "architecture": architecture_of(part), "weight": float(weight), **figures(each, lossless)}
         for name, part, weight, each in zip(model.names, model.parts, weights, scores, strict=True)
     ]
@@ -27,7 +27,7 @@ def measure_gain(model: Model, text: Text) -> dict[str, Any]:
     return {**figures(mixed, lossless), "parts": parts, "against": _compare(mixed, scores[best], model.names[best])}
 
 
-def figures(scores: Scores, is_lossless: bool) -> dict[str, Any]:
+def figures(scores: Scores, is_lossless: bool) -> Evaluation:
     """As training reports them: per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
     tokens, size = int(scores.tokens.sum()) + len(scores), int(scores.text_bytes.sum())
     nats = float(scores.nats.sum())
@@ -43,7 +43,7 @@ def figures(scores: Scores, is_lossless: bool) -> dict[str, Any]:
     }
 
 
-def _compare(mixed: Scores, part: Scores, name: str) -> dict[str, Any] | None:
+def _compare(mixed: Scores, part: Scores, name: str) -> dict[str, object] | None:
     """None where there is nothing to resample, or no part takes the whole text for possible."""
     if len(mixed) < 2 or not isfinite(part.nats.sum()):
         return None

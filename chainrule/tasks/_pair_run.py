@@ -1,17 +1,18 @@
-"""A run that writes one text from another, with all that is needed to use it."""
+"""A run that writes one text from another, together with the task that reads its sources and writes its targets."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
-from chainrule.runs.folder import Run
-from chainrule.tasks._pairs import PairTask
-from chainrule.tasks.base import LANGUAGE
+from chainrule.runs.folder import LANGUAGE, TOKENS_FOLDER, Run
+from chainrule.tasks._pairs import PairTask, Settings, save_tokenizers
+from chainrule.text.base import Tokenizer
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -26,7 +27,7 @@ class PairsRun:
         return self.run.model
 
     def translate(self, texts: str | Sequence[str], **beam: Any) -> Any:
-        """The best text of a source, or of each of several; settings as in `chainrule translate` (width, ...)."""
+        """The best text for one source, or for each of several; settings as in `chainrule translate` (width, ...)."""
         sources = [texts] if isinstance(texts, str) else list(texts)
         search = override(Beam(width=DEFAULT_WIDTH), beam, "translate")
         written = [each.texts[0] for each in self.task.write(self.model, sources, search, search.truncate)]
@@ -45,8 +46,18 @@ def load_pairs_run(path: str | os.PathLike[str]) -> PairsRun:
 
 
 def pair_task(run: Run) -> PairTask | None:
-    """What it was trained for, if that is to write one text from another."""
+    """The task of a run, where that is to write one text from another; else None."""
     if run.task == LANGUAGE:
         return None
     module = registry.find("chainrule.tasks", run.task, "task")
     return module.Task(run.path) if issubclass(module.Task, PairTask) else None
+
+
+def pair_files(target: Tokenizer, source: Tokenizer) -> Callable[[Path], None]:
+    """For `runs.write.store`: what writes the files that an imported translation model needs beside its own."""
+
+    def write(folder: Path) -> None:
+        (folder / TOKENS_FOLDER).mkdir()
+        save_tokenizers(folder, target, source, Settings())
+
+    return write
