@@ -72,7 +72,8 @@ def _exp(value: float) -> float:
 def _character_counts(documents: Documents) -> np.ndarray:
     """The characters of each document: the bytes that do not continue a character."""
     begins = np.concatenate([[0], np.cumsum((documents.buffer & 0xC0) != 0x80)])
-    return begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
+    counts: np.ndarray = begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
+    return counts
 
 
 def stream_of(tokenizer: Tokenizer, documents: Documents) -> np.ndarray:

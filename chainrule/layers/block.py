@@ -35,13 +35,15 @@ class Block(nn.Module):
     def forward(self, x: Tensor, positions: Positions, join: Join | None = None, look: Look | None = None) -> Tensor:
         """`look` is the cross-attention, bound to what it looks at."""
         if self.is_parallel:
-            mixed = self.attention(self.attention_norm(x), positions, join)
-            return x + self.dropout(mixed) + self.dropout(self.feedforward(self.feedforward_norm(x)))
+            mixed: Tensor = self.dropout(self.attention(self.attention_norm(x), positions, join))
+            fed: Tensor = self.dropout(self.feedforward(self.feedforward_norm(x)))
+            return x + mixed + fed
         if self.is_pre:
             x = x + self.dropout(self.attention(self.attention_norm(x), positions, join))
             if look is not None:
                 x = x + self.dropout(look(self.cross_norm(x)))
-            return x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+            added: Tensor = self.dropout(self.feedforward(self.feedforward_norm(x)))
+            return x + added
         x = self.attention_norm(x + self.dropout(self.attention(x, positions, join)))
         if look is not None:
             x = self.cross_norm(x + self.dropout(look(x)))

@@ -17,7 +17,7 @@ class Preset:
     published_parameters: int  # as rounded where it was published
     source: str
     training_tokens: int | None = None  # None: not published
-    printed: dict[str, Any] = field(default_factory=dict)  # settings that the paper prints otherwise; see `note`
+    printed: dict[str, int] = field(default_factory=dict)  # settings that the paper prints otherwise; see `note`
     note: str = ""
 
 
@@ -45,7 +45,13 @@ def _gpt2(size: str, num_layers: int, width: int, published: int) -> Preset:
 
 
 def _gpt3(
-    size: str, shape: tuple[int, int, int, int], batch_tokens: int, learning_rate: float, published: int, **more: Any
+    size: str,
+    shape: tuple[int, int, int, int],
+    batch_tokens: int,
+    learning_rate: float,
+    published: int,
+    printed: dict[str, int] | None = None,
+    note: str = "",
 ) -> Preset:
     return Preset(
         _settings(*shape, context_length=2048),
@@ -55,7 +61,8 @@ def _gpt3(
         published_parameters=published,
         source=f"GPT-3 {size} (Brown et al., 2020)",
         training_tokens=300 * 10**9,
-        **more,
+        printed=printed or {},
+        note=note,
     )
 
 
@@ -68,11 +75,11 @@ GPT = Preset(
     published_parameters=117 * 10**6,
     source="GPT (Radford et al., 2018)",
 )
-XL = {
-    "printed": {"num_heads": 24},
-    "note": "the paper prints 24 heads of 128, but its count and its width are those of 16 heads of 128",
-}
-THIRTEEN = {"printed": {"width": 5140}, "note": "the paper prints a width of 5,140, but its count is that of 5,120"}
+XL = (
+    {"num_heads": 24},
+    "the paper prints 24 heads of 128, but its count and its width are those of 16 heads of 128",
+)
+THIRTEEN = ({"width": 5140}, "the paper prints a width of 5,140, but its count is that of 5,120")
 
 PUBLISHED: dict[str, Preset] = {
     "gpt": GPT,
@@ -84,9 +91,9 @@ PUBLISHED: dict[str, Preset] = {
     "gpt3-small": _gpt3("Small", (12, 768, 12, 64), 500_000, 6.0e-4, 125 * 10**6),
     "gpt3-medium": _gpt3("Medium", (24, 1024, 16, 64), 500_000, 3.0e-4, 356 * 10**6),
     "gpt3-large": _gpt3("Large", (24, 1536, 16, 96), 500_000, 2.5e-4, 760 * 10**6),
-    "gpt3-xl": _gpt3("XL", (24, 2048, 16, 128), 1_000_000, 2.0e-4, 1_320 * 10**6, **XL),
+    "gpt3-xl": _gpt3("XL", (24, 2048, 16, 128), 1_000_000, 2.0e-4, 1_320 * 10**6, *XL),
     "gpt3-2.7b": _gpt3("2.7B", (32, 2560, 32, 80), 1_000_000, 1.6e-4, 2_650 * 10**6),
     "gpt3-6.7b": _gpt3("6.7B", (32, 4096, 32, 128), 2_000_000, 1.2e-4, 6_660 * 10**6),
-    "gpt3-13b": _gpt3("13B", (40, 5120, 40, 128), 2_000_000, 1.0e-4, 12_850 * 10**6, **THIRTEEN),
+    "gpt3-13b": _gpt3("13B", (40, 5120, 40, 128), 2_000_000, 1.0e-4, 12_850 * 10**6, *THIRTEEN),
     "gpt3-175b": _gpt3("175B", (96, 12_288, 96, 128), 3_200_000, 0.6e-4, 174_600 * 10**6),
 }

@@ -4,7 +4,6 @@ x = [φ(w₍ᵢ₋₁₎); φ(w₍ᵢ₋₂₎); ...], y = b + W x + U tanh(d + 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,7 +45,9 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 class Model(NeuralModel):
     """Its state is the order - 2 words before the one it reads next; `none` stands where there is no word yet."""
 
-    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.memory = config.order - 1
         self.none = vocabulary_size  # the lecture's *, with a vector of its own
@@ -58,7 +59,7 @@ class Model(NeuralModel):
         self.unembedding = Linear(config.hidden_width + (joined if config.is_direct else 0), vocabulary_size)
         nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return torch.full((batch_size, self.config.order - 2), self.none, device=self.device)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
@@ -74,4 +75,5 @@ class Model(NeuralModel):
         return features, None if state is None else words[:, time:]
 
     def output(self, hidden: Tensor) -> Tensor:
-        return self.unembedding(hidden)
+        logits: Tensor = self.unembedding(hidden)
+        return logits

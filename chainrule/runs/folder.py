@@ -131,7 +131,8 @@ class Run:
     def counted_documents(self) -> list[int] | None:
         """The hashes of the documents it was trained on; None where they are not known, as for an imported model."""
         if (self.path / COUNTED).is_file():
-            return load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
+            counted: list[int] = load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
+            return counted
         if not (self.path / TOKENS_FOLDER).is_dir():
             return None
         shards = self.shards("train")

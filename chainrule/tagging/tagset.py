@@ -44,7 +44,7 @@ class TagSet:
         if self.shown == 1 or not len(known):
             return np.stack([each.argmax(1) for each in probabilities[: self.shown]], 1)
         logs = [np.log(np.maximum(each, 1e-30)) for each in probabilities[: self.shown]]
-        scores: np.ndarray = sum(each[:, tags] for each, tags in zip(logs, known.T, strict=True))  # type: ignore[assignment]
+        scores: np.ndarray = sum(each[:, tags] for each, tags in zip(logs, known.T, strict=True))
         chosen: np.ndarray = known[scores.argmax(1)]
         return chosen
 
