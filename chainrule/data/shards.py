@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -41,7 +40,7 @@ class Place:
 class Part:
     """One split of a corpus: its shards and their sizes."""
 
-    shards: list[dict[str, Any]] = field(default_factory=list)
+    shards: list[dict[str, int]] = field(default_factory=list)
     tokens: int = 0  # counted as predicted: every document's own, and its <eos>
     documents: int = 0
     text_bytes: int = 0

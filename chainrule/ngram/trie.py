@@ -5,8 +5,8 @@ order of their last word. `suffix` leads from an n-gram to the same one without 
 where back-off goes, what Kneser-Ney counts, and how a scorer moves on after a full match.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Trie:
             node = int(np.searchsorted(self.first_child, node, side="right")) - 1
         return words[::-1]
 
-    def find(self, words: Any) -> int:
+    def find(self, words: Iterable[int]) -> int:
         """The node of this n-gram, or -1."""
         node = ROOT
         for word in words:

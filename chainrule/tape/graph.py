@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ class Node:
     gradient: Array | None  # after a walk back that was told to keep them
     inputs: tuple[int, ...]  # numbers of the nodes it reads
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         norm = None if self.gradient is None else float(np.linalg.norm(self.gradient))
         return {
             "number": self.number, "kind": self.kind, "name": self.name, "shape": list(self.value.shape),

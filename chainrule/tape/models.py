@@ -14,6 +14,8 @@ from chainrule.tape.attention import Attention, Rotary
 from chainrule.tape.losses import SoftmaxCrossEntropy
 from chainrule.tape.tape import Array, Module, Parameter, Tape, Value
 
+State = Array | list[Array] | None  # what was read before a window; None: nothing
+
 ACTIVATIONS: dict[str, Module] = {
     "relu": m.ReLU(),
     "silu": m.SiLU(),
@@ -43,20 +45,20 @@ class Model:
         """Take these arrays, as they are, for parameters."""
         self.parameters = {name: Parameter(array) for name, array in parameters.items()}
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: State) -> tuple[Value, State]:
         raise NotImplementedError
 
-    def join_state(self, flat: Mapping[str, Array]) -> Any:
+    def join_state(self, flat: Mapping[str, Array]) -> State:
         """A state from the torch model's, whose arrays have names."""
         return None
 
-    def split_state(self, state: Any) -> dict[str, Array]:
+    def split_state(self, state: State) -> dict[str, Array]:
         """The torch model's state."""
         return {}
 
     def loss(
-        self, tape: Tape, inputs: Array, targets: Array, state: Any = None, seed: int | None = None
-    ) -> tuple[Value, Any]:
+        self, tape: Tape, inputs: Array, targets: Array, state: State = None, seed: int | None = None
+    ) -> tuple[Value, State]:
         """The mean loss of a window after what `state` has read (None: nothing), and the state after it.
 
         With a seed it is a step of training: the seed decides what is dropped out.
@@ -90,10 +92,10 @@ class Model:
 class MLP(Model):
     """A state is the order - 2 words before, as they are."""
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: State) -> tuple[Value, State]:
         config, (batch, time) = self.config, words.shape
         none = len(self.parameters["embedding.weight"].array) - 1
-        before = np.full((batch, config.order - 2), none) if state is None else state
+        before = np.full((batch, config.order - 2), none) if state is None else np.asarray(state)
         line = np.concatenate([before, words.array], 1)
         contexts = np.lib.stride_tricks.sliding_window_view(line, config.order - 1, axis=1)[:, :, ::-1]
         embedded = self.embed(Value(contexts, tape=words.tape))  # (batch, time, order - 1, width), the latest first
@@ -105,7 +107,7 @@ class MLP(Model):
 
 
 class BagOfWords(Model):
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: State) -> tuple[Value, State]:
         means = self.dropout(m.MeanOverTime()(self.embed(words)), self.config.dropout)
         return self.unembed(self.dropout(m.Tanh()(self.linear(means, "hidden")), self.config.dropout)), None
 
@@ -122,7 +124,8 @@ class Recurrent(Model):
             for layer in range(self.config.num_layers)
         ]
 
-    def split_state(self, state: list[Array]) -> dict[str, Array]:
+    def split_state(self, state: State) -> dict[str, Array]:
+        assert state is not None
         return {
             f"{layer}.{part}": array
             for layer, joined in enumerate(state)
@@ -132,13 +135,13 @@ class Recurrent(Model):
     def cell(self) -> Module:
         raise NotImplementedError
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: State) -> tuple[Value, State]:
         config = self.config
         x = self.embed(words)
         if config.input_scale != 1:
             x = m.Scale(config.input_scale)(x)
         x = self.dropout(x, config.input_dropout)
-        after = []
+        after: list[Array] = []
         for number in range(config.num_layers):
             layer = f"recurrent.cells.{number}"
             input_weight, weight, bias, *more = (
@@ -193,7 +196,7 @@ class LSTM(Recurrent):
 class Transformer(Model):
     """With pre-norm blocks; what the tape has no module for is refused. It reads separate windows, without a state."""
 
-    ONLY: ClassVar[dict[str, Any]] = {
+    ONLY: ClassVar[dict[str, object]] = {
         "norm_placement": "pre",
         "ngram_order": 0,
         "attention_dropout": 0.0,
@@ -210,7 +213,7 @@ class Transformer(Model):
             known = ", ".join(cls.POSITIONS)
             raise ValueError(f"on the tape positions must be one of {known}, got {config.positions}; set one of them")
 
-    def logits(self, words: Value, state: Any) -> tuple[Value, Any]:
+    def logits(self, words: Value, state: State) -> tuple[Value, State]:
         config = self.config
         x = self.embed(words)
         if config.positions == "learned":

@@ -6,9 +6,9 @@ its end is reached by no path that the walk back has not already been down: reve
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 Array = np.ndarray
 Gradients = tuple[Array | None, ...]  # one per input; None where there is none
@@ -19,7 +19,7 @@ class Value:
 
     __slots__ = ("_is_own", "array", "gradient", "needs_gradient", "tape")
 
-    def __init__(self, array: Any, needs_gradient: bool = False, tape: "Tape | None" = None):
+    def __init__(self, array: ArrayLike, needs_gradient: bool = False, tape: "Tape | None" = None):
         self.array = np.asarray(array)
         self.needs_gradient = needs_gradient
         self.tape = tape
@@ -45,7 +45,7 @@ class Parameter(Value):
 
     __slots__ = ()
 
-    def __init__(self, array: Any):
+    def __init__(self, array: ArrayLike):
         super().__init__(array, needs_gradient=True)
 
 
@@ -81,11 +81,11 @@ class Tape:
     def __init__(self) -> None:
         self.nodes: list[Module] = []
 
-    def value(self, array: Any, needs_gradient: bool = False) -> Value:
+    def value(self, array: ArrayLike, needs_gradient: bool = False) -> Value:
         """The beginning of a graph: an input. All that is computed from it is written down here."""
         return Value(array, needs_gradient, self)
 
-    def backward(self, end: Value, gradient: Any = None, keep: bool = False) -> None:
+    def backward(self, end: Value, gradient: ArrayLike | None = None, keep: bool = False) -> None:
         """Walk back from `end`, adding to the gradients of all that it was made from.
 
         What a node holds is freed as soon as the walk has passed it, unless it is to be looked at (keep).
