@@ -28,7 +28,7 @@ def command(
     from chainrule.interop.read import read_model
     from chainrule.runs.making import check_free, free_name
     from chainrule.runs.write import store
-    from chainrule.tasks._pair_run import pair_files
+    from chainrule.tasks._pair_files import pair_files
 
     name = Path(as_) if as_ else free_name(path.resolve().name.partition(".")[0])
     check_free(name, overwrite)

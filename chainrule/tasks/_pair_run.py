@@ -1,18 +1,16 @@
 """A run that writes one text from another, together with the task that reads its sources and writes its targets."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
-from chainrule.runs.folder import LANGUAGE, TOKENS_FOLDER, Run
-from chainrule.tasks._pairs import PairTask, Settings, save_tokenizers
-from chainrule.text.base import Tokenizer
+from chainrule.runs.folder import LANGUAGE, Run
+from chainrule.tasks._pairs import PairTask
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -51,13 +49,3 @@ def pair_task(run: Run) -> PairTask | None:
         return None
     module = registry.find("chainrule.tasks", run.task, "task")
     return module.Task(run.path) if issubclass(module.Task, PairTask) else None
-
-
-def pair_files(target: Tokenizer, source: Tokenizer) -> Callable[[Path], None]:
-    """For `runs.write.store`: what writes the files that an imported translation model needs beside its own."""
-
-    def write(folder: Path) -> None:
-        (folder / TOKENS_FOLDER).mkdir()
-        save_tokenizers(folder, target, source, Settings())
-
-    return write

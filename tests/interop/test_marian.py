@@ -19,7 +19,8 @@ from chainrule.interop.read import read_model
 from chainrule.models.contract import Batch, log_softmax
 from chainrule.runs.write import store
 from chainrule.tasks._batches import condition_of, training_batch
-from chainrule.tasks._pair_run import load_pairs_run, pair_files
+from chainrule.tasks._pair_files import pair_files
+from chainrule.tasks._pair_run import load_pairs_run
 from tests.interop.spm_files import write_spm
 
 transformers = pytest.importorskip("transformers")
