@@ -23,6 +23,7 @@ from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError
+from chainrule.evaluation.figures import TextFigures
 from chainrule.evaluation.score import figures, score
 from chainrule.generation import Generation, Sampling
 from chainrule.generation import sample as draw
@@ -30,7 +31,7 @@ from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.models.mix import Config as MixConfig
 from chainrule.runs.folder import Run
-from chainrule.runs.pairs import PairsRun, load_pairs_run
+from chainrule.tasks._pair_run import PairsRun, load_pairs_run
 from chainrule.text.choice import Tokenization
 from chainrule.training.finding import Finding
 from chainrule.training.pipeline import train as train_request
@@ -82,7 +83,7 @@ class TrainedRun(Run):
         shards = self.shards() if (self.path / "tokens").is_dir() else None
         return explain(self.model, self.tokenizer, text, token, settings, shards, top)
 
-    def evaluate(self, inputs: Inputs, **reading: Any) -> dict[str, Any]:
+    def evaluate(self, inputs: Inputs, **reading: Any) -> TextFigures:
         """Perplexity, bits per byte and the counts behind them, of any text."""
         defaults = Reading(unit=self.config["data"]["unit"])
         corpus = Corpus(_names(inputs), override(defaults, reading, "evaluate"))

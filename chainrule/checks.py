@@ -8,12 +8,12 @@ from typing import Any
 from chainrule.errors import UserError, did_you_mean
 
 
-def require_number(name: str, value: Any, low: float, high: float = inf) -> None:
+def require_number(name: str, value: object, low: float, high: float = inf) -> None:
     """Refuse what is not a finite number from `low` to `high`, saying what is allowed."""
     _require(name, value, Real, "a number", low, high)
 
 
-def require_whole(name: str, value: Any, low: int, high: float = inf) -> None:
+def require_whole(name: str, value: object, low: int, high: float = inf) -> None:
     """Refuse what is not a whole number from `low` to `high`, saying what is allowed."""
     _require(name, value, Integral, "a whole number", low, high)
 
@@ -26,7 +26,7 @@ def _require(name: str, value: Any, kind: type, described: str, low: float, high
     raise UserError(f"{name} must be {described} {allowed}, got {value!r}")
 
 
-def require_sizes(settings: Any, *names: str) -> None:
+def require_sizes(settings: object, *names: str) -> None:
     """Each of these settings is 1 or more, or None where it was left out."""
     for name in names:
         value = getattr(settings, name)
@@ -34,7 +34,7 @@ def require_sizes(settings: Any, *names: str) -> None:
             raise UserError(f"{name} must be at least 1, got {value}")
 
 
-def require_fractions(settings: Any, *names: str) -> None:
+def require_fractions(settings: object, *names: str) -> None:
     """Each of these settings is a part of one, and not all of it: dropout, or the decay of an average."""
     for name in names:
         value = getattr(settings, name)

@@ -6,7 +6,7 @@ torch, or any object of its own that can do the same with its rows, as a key-val
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class GrowingRows(Protocol):
     def remove_row(self: N, row: int) -> N: ...
 
 
-def map_arrays(function: Callable, nest: N, *others: N) -> N:
+def map_arrays(function: Callable[..., Any], nest: N, *others: N) -> N:
     """function(array, ...) for each array of a nest and its counterparts in others of the same form.
 
     map_arrays(np.add, {"a": x, "b": [y, None]}, {"a": u, "b": [v, None]}) -> {"a": x + u, "b": [y + v, None]}

@@ -5,7 +5,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import ProgressColumn
 
 Advance = Callable[[int], None]
 
@@ -25,7 +28,7 @@ def progress(label: str, total: int, unit: str = "bytes") -> Iterator[Advance]:
         yield lambda amount: bar.advance(task, amount)
 
 
-def _rate_columns(unit: str) -> tuple[Any, ...]:
+def _rate_columns(unit: str) -> tuple["ProgressColumn", ...]:
     from rich.progress import DownloadColumn, ProgressColumn, Task, TransferSpeedColumn
     from rich.text import Text
 

@@ -11,7 +11,7 @@ import chainrule
 PACKAGE = Path(chainrule.__file__).parent
 ORDER = [
     "version", "errors", "checks", "progress", "config", "registry", "nest", "kernels", "storage", "plotting", "tape",
-    "text", "data", "ngram", "layers", "models", "generation", "evaluation", "tagging", "tasks", "runs", "training",
+    "text", "data", "ngram", "layers", "models", "evaluation", "runs", "generation", "tagging", "tasks", "training",
     "analysis", "interop", "api", "serving", "cli",
 ]  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -33,8 +33,8 @@ def command(
     from chainrule.cli.output import print_json
     from chainrule.data.corpus import Corpus, Reading
     from chainrule.errors import UserError
-    from chainrule.evaluation.passages import worst_passages
     from chainrule.evaluation.score import figures
+    from chainrule.evaluation.worst_passages import worst_passages
     from chainrule.runs.folder import Run
     from chainrule.tasks.base import LANGUAGE
 

@@ -81,7 +81,7 @@ def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None
     from chainrule.analysis.explain.translation_page import page
     from chainrule.cli.output import print_json, print_table, say
     from chainrule.progress import visible_token
-    from chainrule.runs.pairs import load_pairs_run
+    from chainrule.tasks._pair_run import load_pairs_run
 
     loaded = load_pairs_run(run)
     found = explain_translation(loaded.task, loaded.model, text)

@@ -29,15 +29,17 @@ def command(
     from chainrule.interop.read import read_model
     from chainrule.runs.making import check_free, free_name
     from chainrule.runs.write import store
+    from chainrule.tasks._pair_files import pair_files
     from chainrule.tasks.base import LANGUAGE
 
     name = Path(as_) if as_ else free_name(path.resolve().name.partition(".")[0])
     check_free(name, overwrite)
     found = read_model(path, tokenizer)
-    data = {"inputs": [str(path)], "unit": "line"}
+    is_pairs = found.source is not None
     run = store(
-        name, found.architecture, found.model, found.tokenizer, data, overwrite, notes=found.notes,
-        task=found.task or LANGUAGE, source=found.source,
+        name, found.architecture, found.model, found.tokenizer, {"inputs": [str(path)], "unit": "line"}, overwrite,
+        notes=found.notes, task=found.task or LANGUAGE, uses=[f"chainrule translate {name.name}"] if is_pairs else [],
+        extra=pair_files(found.tokenizer, found.source) if found.source else None,
     )  # fmt: skip
     if as_json:
         print_json(

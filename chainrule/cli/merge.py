@@ -1,11 +1,15 @@
 """`chainrule merge`: n-gram models of parts of a text become the model of the whole."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from chainrule.models import ngram
+    from chainrule.runs.records import DataConfig
 
 
 def command(
@@ -30,20 +34,20 @@ def command(
         if run.tokenizer.fingerprint != loaded[0].tokenizer.fingerprint:
             first = loaded[0].path
             raise UserError(f"'{run.path}' and '{first}' have different tokenizers; train one with --tokenizer {first}")
-    model = loaded[0].model
-    for run in loaded[1:]:
-        model = model.add(run.model)  # type: ignore[attr-defined]
-    data = {
+    model, *others = [cast("ngram.Model", run.model) for run in loaded]
+    for other in others:
+        model = model.add(other)
+    data: DataConfig = {
         "inputs": [each for run in loaded for each in run.config["data"]["inputs"]],
         "unit": loaded[0].config["data"]["unit"],
+        "merged": [str(run.path) for run in loaded],
     }
-    data["merged"] = [str(run.path) for run in loaded]
     path = Path(as_) if as_ else free_name("merged")
     known = [run.counted_documents() for run in loaded]
     documents = None if any(each is None for each in known) else [hash for each in known for hash in each or []]
     merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite, documents)
     if as_json:
-        print_json({"run": str(merged.path), "config": merged.config, "model": model.describe()})  # type: ignore[attr-defined]
+        print_json({"run": str(merged.path), "config": merged.config, "model": model.describe()})
     else:
         print(merged.path)
         print_notes(merged.config["notes"])

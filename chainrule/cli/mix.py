@@ -1,14 +1,14 @@
 """`chainrule mix`: several runs as one, each with a weight fitted on text that none was trained on."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from chainrule.cli import options
 
 if TYPE_CHECKING:
-    from chainrule.analysis.mix.gain import MixFigures
+    from chainrule.evaluation.figures import MixEvaluation
     from chainrule.models.mix import Model
     from chainrule.runs.folder import Run
 
@@ -68,8 +68,9 @@ def _report(run: "Run") -> None:
     from chainrule.cli.output import print_notes, say
     from chainrule.models.mix import Model
 
-    metrics = run.metrics[-1]
-    measured: MixFigures = metrics["test"] or metrics["validation"]
+    trained = run.trained
+    assert trained is not None
+    measured = cast("MixEvaluation", trained.get("test") or trained["validation"])
     _print_parts(measured)
     assert isinstance(run.model, Model)
     if run.model.guide is not None:
@@ -77,7 +78,7 @@ def _report(run: "Run") -> None:
     against = measured["against"]
     if against:
         best = next(part for part in measured["parts"] if part["name"] == against["run"])
-        text = _text(measured, bool(metrics["test"]))
+        text = _text(measured, bool(trained.get("test")))
         if measured["perplexity"] and best["perplexity"]:
             lower = 1 - measured["perplexity"] / best["perplexity"]
             print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {text}")
@@ -87,14 +88,14 @@ def _report(run: "Run") -> None:
     say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule evaluate {run.path} YOUR.txt")
 
 
-def _text(measured: "MixFigures", is_test: bool) -> str:
+def _text(measured: "MixEvaluation", is_test: bool) -> str:
     from chainrule.cli.output import plural
 
     which = "the test text" if is_test else "the text it was fitted on"
     return f"{which} ({plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens)"
 
 
-def _print_parts(measured: "MixFigures") -> None:
+def _print_parts(measured: "MixEvaluation") -> None:
     from chainrule.cli.output import number, print_table
 
     has_bits = measured["bits_per_byte"] is not None

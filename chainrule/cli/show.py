@@ -36,10 +36,16 @@ def command(
     loaded = Run(run, task=None)
     damaged = loaded.verify() if verify else []
     facts = loaded.model.describe()
-    metrics = loaded.metrics[-1] if loaded.metrics else {}
+    metrics = loaded.trained
     if as_json:
         print_json(
-            {"run": str(loaded.path), "config": loaded.config, "metrics": metrics, "model": facts, "damaged": damaged}
+            {
+                "run": str(loaded.path),
+                "config": loaded.config,
+                "metrics": metrics or {},
+                "model": facts,
+                "damaged": damaged,
+            }
         )
     else:
         data = loaded.config["data"]
@@ -55,7 +61,7 @@ def command(
         rows += [("tokens", f"{tokenizer['kind']}{closed}, vocabulary {tokenizer['vocabulary_size']:,}")]
         rows += [("model", f"{loaded.architecture}: {describe_settings(loaded.config['model'])}")]
         rows += [(name, _text(value)) for name, value in facts.items()]
-        rows += [("quality", describe_validation(metrics.get("validation")))]
+        rows += [("quality", describe_validation(metrics["validation"] if metrics else None))]
         print_rows(rows)
         print_notes(loaded.config["notes"])
         if loaded.task != LANGUAGE:

@@ -1,11 +1,14 @@
 """`chainrule train`: a model of your text."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    from chainrule.evaluation.figures import Evaluation
 
 Text = "Text to learn from"
 Tokens = "Tokens"
@@ -242,7 +245,7 @@ def _report(run: Any, as_json: bool) -> None:
     for source in run.config["data"].get("mixture", []):
         output.say(f"mixture: {source['name']}: {source['weight']:.1%} of the text, {source['epochs']:.2f} epochs")
     output.print_notes(run.config["notes"])
-    output.say(f"next: {find_task(run.task).usage(run.path)}   or   chainrule show {run.path}")
+    output.say(f"next: {find_task(run.task).usages(str(run.path))[0]}   or   chainrule show {run.path}")
 
 
 def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
@@ -255,7 +258,7 @@ def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
     return [("learning", f"{metrics['steps']:,} steps, {epochs} epochs, {speed}{best}")]
 
 
-def describe_validation(measured: dict[str, Any] | None) -> str:
+def describe_validation(measured: "Evaluation | None") -> str:
     from chainrule.cli.output import number, plural
     from chainrule.runs.card import describe_figures
 

@@ -1,10 +1,13 @@
 """`chainrule translate`: a text out of each line that is read."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainrule.cli import options
+
+if TYPE_CHECKING:
+    pass
 
 
 def command(
@@ -44,7 +47,7 @@ def command(
     from chainrule.errors import UserError
     from chainrule.evaluation import bleu
     from chainrule.generation.beam import Beam
-    from chainrule.runs.pairs import load_pairs_run
+    from chainrule.tasks._pair_run import load_pairs_run
 
     if against is not None and reference is None:
         raise UserError("--against compares two runs by their translations; give the right ones with --reference FILE")
@@ -85,7 +88,7 @@ def evaluate(run: Any, inputs: list[str] | None, encoding: str, as_json: bool) -
     from chainrule.cli.output import print_json, print_notes
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
-    from chainrule.runs.pairs import load_pairs_run
+    from chainrule.tasks._pair_run import load_pairs_run
 
     task = load_pairs_run(run.path).task
     pairs, notes = task.read(inputs, encoding) if inputs else (task.held_out, [])

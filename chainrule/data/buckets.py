@@ -23,7 +23,8 @@ class Buckets:
         """The rows that this step reads."""
         epoch, at = divmod(step, len(self))
         batches, order = _shuffle(self, epoch)
-        return batches[order[at]]
+        rows: np.ndarray = batches[order[at]]
+        return rows
 
 
 @lru_cache(maxsize=4)

@@ -35,8 +35,8 @@ def read_parquet(name: str, file: BinaryIO, field: str, size: int, meter: Meter,
 
 def _import_pyarrow(name: str) -> tuple[Any, Any]:
     try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
+        import pyarrow
+        import pyarrow.parquet
     except ImportError as error:
         raise UserError(f"reading '{name}' needs pyarrow; run: pip install chainrule[parquet]") from error
     return pyarrow, pyarrow.parquet

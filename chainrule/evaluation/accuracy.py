@@ -1,4 +1,4 @@
-"""How often labels are right: in all, for words never seen in training, label by label, and what is taken for what."""
+"""How often labels are right: overall, label by label, and which are given in place of which."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the words, and how many of them were labelled right."""
+    """A number of words, and how many of them were labelled correctly."""
 
     words: int
     correct: int
@@ -20,7 +20,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Label:
-    """One label: how often it was right to give it (precision), and how often it was found (recall)."""
+    """One label: how often it was correct where it was given (precision), and given where it was correct (recall)."""
 
     label: str
     words: int  # that should have it
@@ -37,13 +37,13 @@ class Label:
 
     @property
     def f1(self) -> float | None:
-        """2 × correct / (words + given): the harmonic mean of both."""
+        """The harmonic mean of precision and recall, 2 × correct / (words + given)."""
         return 2 * self.correct / (self.words + self.given) if self.words + self.given else None
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """counts[i, j]: how many words that should have the label i were given j."""
+    """A confusion matrix: counts[i, j] words that should have the label i were given j."""
 
     labels: list[str]
     counts: np.ndarray
@@ -62,16 +62,17 @@ class Confusion:
 
     @property
     def accuracy(self) -> float:
-        """Of words that there are."""
+        """The share of words labelled correctly; there must be at least one word."""
         return int(self.counts.trace()) / int(self.counts.sum())
 
     def by_label(self) -> list[Label]:
+        """The counts of every label, in alphabetical order."""
         columns = (self.counts.sum(1), self.counts.sum(0), self.counts.diagonal())
         numbers = zip(*(column.tolist() for column in columns), strict=True)
         return [Label(label, *each) for label, each in zip(self.labels, numbers, strict=True)]
 
     def mistakes(self, most: int) -> list[tuple[str, str, int]]:
-        """The most frequent ones: (the right label, the one given, how often)."""
+        """The most frequent mistakes: (the correct label, the one given, how often)."""
         wrong = self.counts - np.diag(self.counts.diagonal())
         order = np.argsort(-wrong, axis=None, kind="stable")[:most]
         places = [divmod(int(place), len(self.labels)) for place in order]

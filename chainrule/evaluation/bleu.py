@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 from chainrule.errors import UserError
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.significance import Result
 
 NEEDED = "measuring translations needs sacrebleu; run: pip install 'chainrule[translation]'"
 
 
 @dataclass(frozen=True)
-class Quality:
-    """Both in percent, and how each was computed."""
+class TranslationQuality:
+    """BLEU and chrF in percent, each with the signature that says how it was computed."""
 
     bleu: float
     chrf: float
@@ -30,13 +35,13 @@ def check_measurable() -> None:
         raise UserError(NEEDED)
 
 
-def measure(translations: Sequence[str], references: Sequence[str], lowercase: bool) -> Quality:
-    """Of a whole text, one reference each; `lowercase`: capitals do not matter."""
+def measure(translations: Sequence[str], references: Sequence[str], lowercase: bool) -> TranslationQuality:
+    """The quality of a text's translations, with one reference each; `lowercase` ignores capitals."""
     bleu, chrf = _metrics(lowercase)
     if not translations:
         raise UserError("there is no translation to measure; give a text of one line at the least")
     texts, right = list(translations), [list(references)]
-    return Quality(
+    return TranslationQuality(
         bleu=bleu.corpus_score(texts, right).score,
         chrf=chrf.corpus_score(texts, right).score,
         bleu_signature=str(bleu.get_signature()),
@@ -45,8 +50,8 @@ def measure(translations: Sequence[str], references: Sequence[str], lowercase: b
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Of one system from another: its score, theirs, and the chance to see as much where there is no difference."""
+class MetricDifference:
+    """How two systems differ by one metric: both scores, and the p-value of the difference."""
 
     metric: str
     score: float
@@ -56,22 +61,22 @@ class Difference:
 
 def compare(
     translations: Sequence[str], others: Sequence[str], references: Sequence[str], lowercase: bool
-) -> list[Difference]:
-    """By sacreBLEU's paired bootstrap over sentences (Koehn, 2004)."""
+) -> list[MetricDifference]:
+    """Whether translations differ from others' by each metric: sacreBLEU's paired bootstrap (Koehn, 2004)."""
     metrics = dict(zip(("BLEU", "chrF2"), _metrics(lowercase), strict=True))
     from sacrebleu.significance import PairedTest
 
-    systems: list[Any] = [("other", list(others)), ("ours", list(translations))]
+    systems: list[tuple[str, Sequence[str]]] = [("other", list(others)), ("ours", list(translations))]
     test = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=1000)
-    results: dict[str, Any] = test()[1]
+    results = cast("dict[str, list[Result]]", test()[1])
     is_same = list(translations) == list(others)  # where nothing differs in any sample, sacreBLEU's p is its smallest
     return [
-        Difference(name, mine.score, theirs.score, 1.0 if is_same else mine.p_value)
+        MetricDifference(name, mine.score, theirs.score, 1.0 if is_same or mine.p_value is None else mine.p_value)
         for name, (theirs, mine) in ((name, results[name]) for name in metrics)
     ]
 
 
-def _metrics(lowercase: bool) -> tuple[Any, Any]:
+def _metrics(lowercase: bool) -> tuple["BLEU", "CHRF"]:
     check_measurable()
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF

@@ -6,28 +6,27 @@ perplexity is per token and compares only models that share one.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import exp, inf, log
-from typing import Any
+from math import exp, inf
 
 import numpy as np
 
 from chainrule.data.documents import Documents
+from chainrule.evaluation.figures import LARGEST_EXPONENT, TextFigures
+from chainrule.evaluation.figures import NATS_PER_BIT as NATS_PER_BIT
 from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
-
-NATS_PER_BIT = log(2)
 
 
 @dataclass
 class Scores:
-    """One entry per document, in the order they were read."""
+    """What a model gave each document of a text, in the order they were read."""
 
     tokens: np.ndarray  # without <eos>
     unknown: np.ndarray  # tokens outside a closed vocabulary
     nats: np.ndarray  # negative log-likelihood, <eos> included
     eos_nats: np.ndarray
     unknown_nats: np.ndarray
-    impossible: np.ndarray  # tokens, or <eos>, the model gave no probability at all
+    impossible: np.ndarray  # tokens, <eos> among them, that the model gave probability zero
     text_bytes: np.ndarray  # separator included
     characters: np.ndarray
     paths: list[str] = field(default_factory=list)
@@ -37,8 +36,13 @@ class Scores:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def summary(self) -> dict[str, Any]:
-        """The figures of the whole text: infinite where anything in it is impossible."""
+    @property
+    def bits_per_byte(self) -> float:
+        """Over the whole text; infinite where the model takes any of it for impossible."""
+        return float(self.nats.sum()) / NATS_PER_BIT / max(int(self.text_bytes.sum()), 1)
+
+    def summary(self) -> TextFigures:
+        """The figures of the whole text; infinite where the model takes any of it for impossible."""
         documents = len(self)
         tokens, unknown = int(self.tokens.sum()), int(self.unknown.sum())
         nats, eos = float(self.nats.sum()), float(self.eos_nats.sum())
@@ -51,7 +55,7 @@ class Scores:
             "unknown_tokens": unknown,
             "impossible_tokens": int(self.impossible.sum()),
             "nats": nats,
-            "bits_per_byte": nats / NATS_PER_BIT / max(int(self.text_bytes.sum()), 1),
+            "bits_per_byte": self.bits_per_byte,
             "bits_per_character": nats / NATS_PER_BIT / max(int(self.characters.sum()), 1),
             "perplexity": _exp(nats / (tokens + documents)),
             "perplexity_without_eos": _exp((nats - eos) / max(tokens, 1)) if np.isfinite(nats) else inf,
@@ -62,24 +66,25 @@ class Scores:
 
 
 def _exp(value: float) -> float:
-    return exp(value) if value < 700 else inf
+    return exp(value) if value < LARGEST_EXPONENT else inf
 
 
 def _character_counts(documents: Documents) -> np.ndarray:
-    """Characters per document: bytes that do not continue a character."""
+    """The characters of each document: the bytes that do not continue a character."""
     begins = np.concatenate([[0], np.cumsum((documents.buffer & 0xC0) != 0x80)])
-    return begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
+    counts: np.ndarray = begins[documents.ends] - begins[documents.starts] + documents.separator_bytes
+    return counts
 
 
 def stream_of(tokenizer: Tokenizer, documents: Documents) -> np.ndarray:
-    """The tokens of a batch as eos d1 eos ... eos."""
+    """The tokens of a batch of documents as one stream, eos d1 eos d2 ... eos."""
     return np.concatenate([[tokenizer.eos], tokenizer.encode_documents(documents)]).astype(np.uint32)
 
 
 def score_documents(
     model: LanguageModel, tokenizer: Tokenizer, documents: Documents
 ) -> tuple[Scores, np.ndarray, np.ndarray]:
-    """Scores of a batch, the token stream eos d1 eos ... eos, and the log-probability of each token after the first."""
+    """The scores of a batch, its stream eos d1 eos ... eos, and the log-probability of each token after the first."""
     stream = stream_of(tokenizer, documents)
     found = score_stream(model, tokenizer, stream).astype(np.float64)
     return add_up(found, stream, tokenizer, documents), stream, found
@@ -88,7 +93,7 @@ def score_documents(
 def score_stream(model: LanguageModel, tokenizer: Tokenizer, stream: np.ndarray) -> np.ndarray:
     """The log-probability of each token after the first of a stream eos d1 eos ... eos.
 
-    Where texts begin with another token than the one they end with, that is put before each, and is not scored.
+    Where texts begin with another token than the one that ends them, it is put before each text and is not scored.
     """
     if tokenizer.start is None or tokenizer.start == tokenizer.eos:
         return model.score(stream)
@@ -123,6 +128,7 @@ def add_up(found: np.ndarray, stream: np.ndarray, tokenizer: Tokenizer, document
 
 
 def join(parts: list[Scores]) -> Scores:
+    """The scores of several batches of documents as those of one text."""
     paths = list(dict.fromkeys(path for part in parts for path in part.paths))
     columns = (
         "tokens",
@@ -144,15 +150,16 @@ def join(parts: list[Scores]) -> Scores:
 
 
 def score(model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Documents]) -> Scores:
-    """Scores of every document of a corpus, a batch at a time."""
+    """The scores of every document of a corpus, which is read a batch at a time."""
     return join([score_documents(model, tokenizer, documents)[0] for documents in batches if len(documents)])
 
 
-def figures(scores: Scores, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
-    """The summary without what would mislead: bits per byte where tokens hide text, perplexity of mere scores."""
-    found = scores.summary() | {"is_normalised": model.is_normalised}
+def figures(scores: Scores, model: LanguageModel, tokenizer: Tokenizer) -> TextFigures:
+    """The summary without figures that would mislead: no bits per byte where the tokens hide part of the text, no
+    perplexity of a model whose scores do not sum to one."""
+    found: TextFigures = {**scores.summary(), "is_normalised": model.is_normalised}
     if not (tokenizer.is_lossless and model.is_normalised):
         found["bits_per_byte"] = found["bits_per_character"] = None
     if not model.is_normalised:
-        found |= {name: None for name in found if name.startswith("perplexity")}
+        found["perplexity"] = found["perplexity_without_eos"] = found["perplexity_without_unknown"] = None
     return found

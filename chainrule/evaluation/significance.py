@@ -1,14 +1,15 @@
-"""Is the difference real? Paired bootstrap over documents (Koehn, 2004): compare both models on resampled text."""
+"""Whether the difference between two models is significant: a paired bootstrap over documents (Koehn, 2004)."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.evaluation.score import NATS_PER_BIT, Scores
+from chainrule.evaluation.figures import NATS_PER_BIT
+from chainrule.evaluation.score import Scores
 
-DRAWN_AT_ONCE = 1 << 22  # documents
-FEWEST = 10  # documents that can tell whether a difference is real
+DRAWN_AT_ONCE = 1 << 22  # documents held in memory
+FEWEST = 10  # documents needed to tell whether a difference is significant
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Difference:
     bits_per_byte: float
     low: float
     high: float  # 95 % interval
-    p_value: float  # how often a resampled text turns the sign, both sides
+    p_value: float  # two-sided: how often the difference on a resampled text has the other sign
     rounds: int
 
     @property
@@ -27,7 +28,7 @@ class Difference:
 
 
 def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: int = 0) -> Difference:
-    """Both must have scored the same documents in the same order."""
+    """The difference between two models that have scored the same documents in the same order."""
     if not np.array_equal(first.text_bytes, second.text_bytes):
         raise UserError("the two models were not scored on the same documents; evaluate both on the same text")
     if len(first) < 2:
@@ -46,14 +47,14 @@ def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: in
 
 
 def resample(bits: np.ndarray, sizes: np.ndarray, rounds: int = 2000, seed: int = 0) -> np.ndarray:
-    """Bits per unit of size of each model on texts of as many documents, drawn with replacement: (models, rounds).
+    """Bits per unit of size of each model on resampled texts: as many documents, drawn with replacement.
 
-    bits (models, documents), sizes (documents); every round is the same text for all models.
+    bits (models, documents), sizes (documents) -> (models, rounds); in one round, all models have the same text.
     """
     generator = np.random.default_rng(seed)
     found, at_once = [], max(1, min(100, DRAWN_AT_ONCE // len(sizes)))
     for done in range(0, rounds, at_once):
         picks = generator.integers(0, len(sizes), (min(at_once, rounds - done), len(sizes)))
-        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in picks])  # each document was drawn
+        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in picks])  # how often each document was drawn
         found.append(bits @ times.T / (times @ sizes))
     return np.concatenate(found, 1)

@@ -1,20 +1,19 @@
-"""Figures of a split that is already tokens on disk, as at the end of training."""
+"""Evaluating a model on a part of its data that is on disk as token shards, as at the end of training."""
 
 from math import exp
-from typing import Any
 
 import numpy as np
 
 from chainrule.data.shards import TokenShards
-from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.evaluation.figures import LARGEST_EXPONENT, NATS_PER_BIT, Evaluation
 from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 
-PIECES = 16
+PIECES = 16  # of a stream that is too long to be scored whole
 
 
 def spread(stream: np.ndarray, tokens: int) -> np.ndarray:
-    """About so many tokens of a stream, in pieces from all over it."""
+    """About `tokens` tokens of a stream: the whole of a short one, pieces from all over a longer one."""
     if len(stream) <= tokens:
         return stream
     length = max(tokens // PIECES, 2)
@@ -24,10 +23,10 @@ def spread(stream: np.ndarray, tokens: int) -> np.ndarray:
 
 def evaluate_shards(
     model: LanguageModel, tokenizer: Tokenizer, shards: TokenShards, most: int | None = None
-) -> dict[str, Any] | None:
-    """Loss, perplexity and bits per byte; None where the split is empty. Infinite figures are None.
+) -> Evaluation | None:
+    """The loss and what follows from it; None where there is no document.
 
-    Of more than `most` tokens, parts from all over are measured and stand for the whole.
+    Of more than `most` tokens, pieces from all over are scored and stand for the whole.
     """
     if not shards.part.documents:
         return None
@@ -43,13 +42,15 @@ def evaluate_shards(
     nats *= tokens / max(scored, 1) if scored < tokens else 1.0
     is_finite = bool(np.isfinite(nats)) and model.is_normalised  # scores that do not sum to one measure nothing
     loss = nats / tokens
-    return {
+    figures: Evaluation = {
         "loss": loss if is_finite else None,
-        "perplexity": exp(loss) if is_finite and loss < 700 else None,
+        "perplexity": exp(loss) if is_finite and loss < LARGEST_EXPONENT else None,
         "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and tokenizer.is_lossless else None,
         "impossible_tokens": impossible,
-        **({"scored_tokens": scored} if scored < tokens else {}),
         "tokens": tokens,
         "documents": shards.part.documents,
         "bytes": shards.part.text_bytes,
     }
+    if scored < tokens:
+        figures["scored_tokens"] = scored
+    return figures

@@ -1,28 +1,23 @@
-"""What training looks at now and then to know how good the model is, and which of its weights were the best."""
+"""How training finds the best weights: now and then it measures the model on data that it does not learn from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
-from typing import Any
+from typing import Any, cast
 
-from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.evaluation.figures import loss_figures
 
 
 @dataclass(frozen=True)
 class Validation:
-    """`figures` go to the journal, the loss among them; the best weights are those of the lowest `rank`."""
+    """The figures of a model at one step, for the journal, and its rank: the best weights have the lowest rank."""
 
-    figures: dict[str, float | None]
+    figures: dict[str, float | None]  # loss, perplexity, bits_per_byte, and what the task adds
     rank: float
 
 
-Validate = Callable[[Any], Validation]  # of the model as it is
+Validate = Callable[[Any], Validation]  # measures a model as it is
 
 
 def figures_of(loss: float, bytes_per_token: float | None) -> dict[str, float | None]:
-    """A mean loss in nats per token, as people like to read it."""
-    return {
-        "loss": loss,
-        "perplexity": exp(min(loss, 700)),
-        "bits_per_byte": loss / NATS_PER_BIT / bytes_per_token if bytes_per_token else None,
-    }
+    """The figures of a mean loss in nats per token, to which a task may add its own."""
+    return cast(dict[str, float | None], loss_figures(loss, bytes_per_token))

@@ -12,6 +12,7 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
 from time import perf_counter
+from typing import Any
 
 import torch
 
@@ -97,7 +98,7 @@ class ThreadPool:
             self._run(kernel, arguments, threads)
             timings.note(threads, perf_counter() - began)
 
-    def _run(self, kernel: Kernel, arguments: tuple, threads: int) -> None:
+    def _run(self, kernel: Kernel, arguments: tuple[Any, ...], threads: int) -> None:
         """An error in one thread lets the others leave the barrier, and is raised here once all have ended."""
         errors: list[BaseException] = []
 

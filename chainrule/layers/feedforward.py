@@ -41,4 +41,5 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.output(ACTIVATIONS[self.activation](self.input(x)))
+        y: Tensor = self.output(ACTIVATIONS[self.activation](self.input(x)))
+        return y

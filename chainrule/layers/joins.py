@@ -79,7 +79,9 @@ class CrossAttention(nn.Module):
     def weights(self, x: Tensor, key: Tensor, bias: Tensor) -> Tensor:
         """α of every head: (rows, heads, time, places)."""
         query, keys = self._split(self.query(x)), self._split(key)
-        return (query @ keys.transpose(2, 3) * query.shape[-1] ** -0.5 + bias).softmax(-1)
+        scores: Tensor = query @ keys.transpose(2, 3) * query.shape[-1] ** -0.5 + bias
+        return scores.softmax(-1)
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        heads: Tensor = x.unflatten(2, (self.num_heads, -1))
+        return heads.transpose(1, 2)

@@ -4,14 +4,13 @@ torch is never imported here, so a model that counts starts without it.
 """
 
 import sys
-from typing import Any
 
 import numpy as np
 
-from chainrule.models.contract import State, Steps
+from chainrule.models.contract import Array, State, Steps
 
 
-def start(model: Steps, batch_size: int, condition: Any = None) -> State:
+def start(model: Steps, batch_size: int, condition: object = None) -> State:
     """`model.start`; what a torch module remembers of a condition has no gradient graph."""
     torch = sys.modules.get("torch")
     if torch is None:
@@ -20,7 +19,7 @@ def start(model: Steps, batch_size: int, condition: Any = None) -> State:
         return model.start(batch_size, condition)
 
 
-def step(model: Steps, ids: np.ndarray, state: State, to_last: bool = False) -> tuple[Any, State]:
+def step(model: Steps, ids: np.ndarray, state: State, to_last: bool = False) -> tuple[Array, State]:
     """`model.step` on NumPy ids; a torch module gets a tensor on its own device, and no gradient graph.
 
     `to_last`: the last of the logits are enough, where that saves something.
@@ -32,11 +31,11 @@ def step(model: Steps, ids: np.ndarray, state: State, to_last: bool = False) -> 
     with torch.no_grad():
         tokens = torch.as_tensor(ids, device=device)
         read = getattr(model, "step_to_last", model.step) if to_last else model.step
-        result: tuple[Any, State] = read(tokens, state)
+        result: tuple[Array, State] = read(tokens, state)
     return result
 
 
-def to_numpy(array: Any) -> np.ndarray:
+def to_numpy(array: Array) -> np.ndarray:
     """A NumPy array, or a torch tensor of any device, as NumPy floats of at least 32 bits."""
     if hasattr(array, "detach"):
         array = array.detach().cpu()

@@ -5,7 +5,7 @@ hear them, small enough that tied predictions begin near to uniform. (±0.1, as 
 """
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -68,8 +68,9 @@ class RecurrentModel(NeuralModel):
     """A state is a tuple of one entry per layer: (h,), or (h, c) for an LSTM; (batch, width) each."""
 
     carries_state = True
+    config: RecurrentConfig
 
-    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+    def __init__(self, config: RecurrentConfig, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         embedding_width = config.embedding_width or config.width
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, embedding_width))
@@ -97,14 +98,15 @@ class RecurrentModel(NeuralModel):
     def matrix_parts(self, name: str) -> int:
         return int(self.recurrent.cells[0].gates) if name.startswith("recurrent.") else 1  # type: ignore[arg-type]
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return self.recurrent.start(batch_size)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State]:
         embedded = self.embedding(tokens.t())  # (time, batch, embedding width): the order that the cells read in
         if self.config.input_scale != 1:
             embedded = embedded * self.config.input_scale
-        return self.recurrent(embedded.transpose(0, 1), state)
+        hidden, state = self.recurrent(embedded.transpose(0, 1), state)
+        return hidden, state
 
     def output_layer(self) -> tuple[Tensor, Tensor]:
         return self.embedding.weight if self.unembedding is None else self.unembedding, self.output_bias

@@ -7,7 +7,6 @@ z = LN([SelfAttn¹; SelfAttn²; ...] + xᵢ), h = LN(W'' GELU(W' z + b') + b'' +
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -73,7 +72,9 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 class Model(NeuralModel):
     """Its state is the keys and values of the words read so far."""
 
-    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
         width, hidden_width = config.width, config.hidden_width
@@ -99,7 +100,7 @@ class Model(NeuralModel):
     def hidden_layer(self) -> tuple[nn.Linear, str]:
         return self.hidden, "relu" if self.config.activation == "gelu" else "tanh"
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         heads = self.config.num_heads
         return KeyValues.start(1, batch_size, heads, self.embedding.weight.new_empty(self.config.width // heads))
 
@@ -114,7 +115,8 @@ class Model(NeuralModel):
         return self._feed_forward(attended, x), after
 
     def output(self, hidden: Tensor) -> Tensor:
-        return self.unembedding(hidden)
+        logits: Tensor = self.unembedding(hidden)
+        return logits
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
@@ -128,7 +130,8 @@ class Model(NeuralModel):
 
     def _embed(self, tokens: Tensor, first: First) -> Tensor:
         """The vectors of words that stand at `first` and after it."""
-        x, count = self.embedding(tokens), tokens.shape[1]
+        x: Tensor = self.embedding(tokens)
+        count = tokens.shape[1]
         if self.config.positions == "learned":
             if end(first, count) > self.config.context_length:
                 reads = self.config.context_length
@@ -151,7 +154,7 @@ class Model(NeuralModel):
         z = attended + x if self.config.has_residuals else attended
         z = self.attention_norm(z) if self.config.has_layer_norm else z
         activation = F.gelu if self.config.activation == "gelu" else torch.tanh
-        h = self.dropout(activation(self.hidden(z)))  # (batch, time, hidden_width)
+        h: Tensor = self.dropout(activation(self.hidden(z)))  # (batch, time, hidden_width)
         h = self.back(h) if self.config.is_block else h
         h = h + z if self.config.has_residuals else h
         return self.feedforward_norm(h) if self.config.has_layer_norm else h

@@ -4,7 +4,6 @@ h = tanh(W' (1/i) Σⱼ φ(xⱼ) + b'), p(xᵢ₊₁ | x₁ ... xᵢ) = softmax(
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +43,9 @@ DEFAULT_TOKENIZER = "bpe"
 class Model(NeuralModel):
     """Its state is the sum of the vectors read so far and how many they are."""
 
-    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.context_length = config.context_length
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))  # φ
@@ -55,7 +56,7 @@ class Model(NeuralModel):
     def hidden_layer(self) -> tuple[nn.Linear, str]:
         return self.hidden, "tanh"
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         weight = self.embedding.weight
         return weight.new_zeros(batch_size, self.config.width), weight.new_zeros(batch_size)
 
@@ -69,7 +70,8 @@ class Model(NeuralModel):
         return hidden, None if state is None else (total + embedded.sum(1), count + tokens.shape[1])
 
     def output(self, hidden: Tensor) -> Tensor:
-        return self.unembedding(hidden)
+        logits: Tensor = self.unembedding(hidden)
+        return logits
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:

@@ -7,7 +7,6 @@ far, from document to document, as if an endless past of the background's freque
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -56,7 +55,7 @@ class Model(LanguageModel):
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
         self.background = np.full(vocabulary_size, 1 / vocabulary_size) if background is None else background
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return np.tile(self.background, (batch_size, 1))
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:

@@ -5,8 +5,9 @@ or dot-product attention, or by the cross-attention of Transformers. The conditi
 {"source": (batch, places), "lengths": (batch,)}.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,10 +26,11 @@ from chainrule.layers.norm import KINDS as NORMS
 from chainrule.layers.roles import Role, declare
 from chainrule.layers.softmax import Candidates, linear_cross_entropy
 from chainrule.models._neural import LARGE_VOCABULARY, NeuralModel
-from chainrule.models.contract import IGNORE, Batch, Loss, State, check_ids
+from chainrule.models.contract import IGNORE, Array, Batch, Loss, State, check_ids
 
 TASK = "translation"  # what it learns, for people who give it plain text
 KINDS = (*CELLS, "transformer")
+Source = Mapping[str, Array]  # {"source": ids (batch, places), "lengths": (batch,)}
 CONTEXT_VECTOR, THOUGHT = "context-vector", "thought"  # the second is an old spelling of the first
 JOINS = (CONTEXT_VECTOR, "additive", "dot", "cross")
 CHOICES = {
@@ -95,9 +97,7 @@ class Config:
         return self.hidden_width or 2 * self.width
 
 
-def _recurrent(**settings: Any) -> Config:
-    return Config(encoder="gru", decoder="gru", encoder_layers=1, **settings)
-
+_recurrent = partial(Config, encoder="gru", decoder="gru", encoder_layers=1)
 
 SIZES = {
     "tiny": Config(width=32, encoder_layers=1, decoder_layers=2, num_heads=2),
@@ -164,7 +164,7 @@ class Model(NeuralModel):
             if isinstance(block, Block):
                 cross = getattr(block, "cross_attention", None)
                 for part in (block.attention, block.feedforward, *([cross] if cross is not None else [])):
-                    nn.init.zeros_(part.output.weight)  # type: ignore[union-attr]
+                    nn.init.zeros_(part.output.weight)
         if not self.config.tied:
             nn.init.zeros_(self.unembedding.weight)
 
@@ -175,19 +175,19 @@ class Model(NeuralModel):
             return CELLS[kind].gates
         return 3 if name.endswith("query_key_value.weight") else 2 if name.endswith("key_value.weight") else 1
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: Source | None = None) -> State:
         if condition is None:
             raise UserError("this model writes one text from another, so it needs a source to start from")
         return self._begin(condition, is_continued=True)
 
-    def _begin(self, condition: Any, is_continued: bool) -> State:
+    def _begin(self, condition: Source, is_continued: bool) -> State:
         return self.begin_from(*self.source_vectors(condition), is_continued)
 
     @property
     def source_table(self) -> nn.Embedding:
         return self.embedding if self.config.source_vocabulary_size is None else self.source_embedding
 
-    def source_vectors(self, condition: Any) -> tuple[Tensor, Tensor]:
+    def source_vectors(self, condition: Source) -> tuple[Tensor, Tensor]:
         """The vectors of the source's words, (batch, places, width), and how many each row has."""
         source = torch.as_tensor(condition["source"]).long().to(self.device)
         lengths = torch.as_tensor(condition["lengths"]).long().to(self.device)
@@ -248,7 +248,7 @@ class Model(NeuralModel):
         return torch.cat([inputs[:, :1], torch.where(is_guessed, guesses[:, :-1], inputs[:, 1:])], 1)
 
     @torch.no_grad()
-    def alignment(self, condition: Any, targets: Any) -> Tensor | None:
+    def alignment(self, condition: Source, targets: Array) -> Tensor | None:
         """How much each target token looked at each place of its source, (batch, time, places).
 
         targets (batch, time) begin with what is read before the first word is said; None where there is no attention.
@@ -263,7 +263,7 @@ class Model(NeuralModel):
         return F.linear(hidden, *self.output_layer())
 
 
-def recipe(config: Config) -> dict[str, Any]:
+def recipe(config: Config) -> dict[str, object]:
     """The settings of training that go with it: batches of about 2,000 tokens on either side."""
     return {
         "batch_size": 64,
@@ -281,12 +281,12 @@ def recipe(config: Config) -> dict[str, Any]:
 SHORT_SECONDS, FEW_TOKENS, FEWER_TOKENS = 1200.0, 200_000, 50_000
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, object], list[str]]:
     """A Transformer at a size that suits the time and the pairs; `tokens` are those of the targets."""
     is_small = seconds < SHORT_SECONDS or tokens < FEW_TOKENS
     config = Config(width=128, encoder_layers=2, decoder_layers=2, hidden_width=384, dropout=0.1, label_smoothing=0.1)
     if not is_small:
         config = Config(width=256, encoder_layers=3, decoder_layers=3, dropout=0.2, label_smoothing=0.1)
     size = f"an encoder and a decoder of {config.encoder_layers} layers, {config.width} wide"
-    changes = {"batch_size": 16 if tokens < FEWER_TOKENS else 48}  # small data want more updates
+    changes: dict[str, object] = {"batch_size": 16 if tokens < FEWER_TOKENS else 48}  # small data want more updates
     return config, changes, [f"{size}: for {seconds:,.0f} seconds and {tokens:,} tokens"]

@@ -22,5 +22,7 @@ SIZES = sizes(Config)
 
 
 class Model(RecurrentModel):
+    config: Config
+
     def make_cell(self, input_width: int, width: int, recurrent_dropout: float) -> Elman:
         return Elman(input_width, width, recurrent_dropout, self.config.nonlinearity)

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -92,7 +91,7 @@ class Model(LanguageModel):
         advance(len(self.ids))
         return self
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return np.full((batch_size, self.config.context_length), -1, np.int64)
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
@@ -140,7 +139,7 @@ class Model(LanguageModel):
     def num_parameters(self) -> int:
         return len(self.ids)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {"tokens in the corpus": len(self.ids) - 1}
 
     def save(self, path: Path) -> None:

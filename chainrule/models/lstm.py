@@ -1,7 +1,5 @@
 """The LSTM language model: what it remembers is kept apart, c_t = f ⊙ c_{t-1} + i ⊙ g, and show o ⊙ tanh(c_t)."""
 
-from typing import Any
-
 from chainrule.layers.cells import LSTM
 from chainrule.models import _budgets
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
@@ -17,7 +15,7 @@ class Model(RecurrentModel):
         return LSTM(input_width, width, recurrent_dropout)
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, object], list[str]]:
     """One layer, tied, at a width that suits the time, with the settings of training that go with it."""
     shape, changes = _budgets.rung(_budgets.LSTM, seconds, tokens)
     config = Config(num_layers=1, input_scale=4.0, **shape)

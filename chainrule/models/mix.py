@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class Model(LanguageModel):
     def buckets(self, signal: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.edges, signal, side="right")
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return tuple(part.start(batch_size, condition) for part in self.parts)
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
@@ -120,14 +120,15 @@ class Model(LanguageModel):
                 signal = part.entropies(stream) if wants_entropy else signal  # type: ignore[attr-defined]
                 advance(found.shape[1])
         if self.config.by == "order" and self.guide is not None:
-            signal = _context_lengths(self.parts[self.guide], stream)
+            signal = _context_lengths(cast(_MeetsContexts, self.parts[self.guide]), stream)
         return found, signal
 
     def combine(self, found: np.ndarray, signal: np.ndarray) -> np.ndarray:
         """log p under the mix of what `read` found."""
         with np.errstate(divide="ignore"):
             weighted = found + np.log(self.weights)[self.buckets(signal)].T  # (parts, tokens)
-        return np.logaddexp.reduce(weighted, axis=0).astype(np.float32)
+        mixed: np.ndarray = np.logaddexp.reduce(weighted, axis=0).astype(np.float32)
+        return mixed
 
     def score(self, stream: np.ndarray) -> np.ndarray:
         """log p in nats of every token after the first of a stream; parts go on learning where they are told to."""
@@ -137,12 +138,12 @@ class Model(LanguageModel):
     def num_parameters(self) -> int:
         return self.weights.size + sum(part.num_parameters for part in self.parts)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         parts = [_describe_part(name, part) for name, part in zip(self.names, self.parts, strict=True)]
-        weights: dict[str, Any] = {
+        weights: dict[str, object] = {
             f"weight of {name}": [row.tolist()] for name, row in zip(self.names, self.weights.T, strict=True)
         }
-        facts = {"parts": ", ".join(parts), **weights}
+        facts: dict[str, object] = {"parts": ", ".join(parts), **weights}
         if self.guide is not None:
             facts["weights are by"] = f"{self.describe_signal()}: {', '.join(self.bucket_names())}"
         return facts
@@ -218,7 +219,15 @@ def _describe_part(name: str, part: LanguageModel) -> str:
     return f"cache (decay {part.config.decay:g})" if kind == "cache" else f"{kind} {name}"  # type: ignore[attr-defined]
 
 
-def _context_lengths(part: Any, stream: np.ndarray) -> np.ndarray:
+class _MeetsContexts(Protocol):
+    """An n-gram, which can tell how many words of each context it has counted."""
+
+    def start(self, batch_size: int) -> State: ...
+
+    def context_lengths(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]: ...
+
+
+def _context_lengths(part: _MeetsContexts, stream: np.ndarray) -> np.ndarray:
     """How many words of context an n-gram has met at every prediction along a stream, a piece at a time."""
     state, found = part.start(1), [np.zeros(0)]
     for begin in range(0, len(stream) - 1, SCORED_AT_ONCE):

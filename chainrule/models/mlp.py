@@ -4,7 +4,6 @@ x = [φ(w₍ᵢ₋₁₎); φ(w₍ᵢ₋₂₎); ...], y = b + W x + U tanh(d + 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -50,7 +49,9 @@ EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
 class Model(NeuralModel):
     """Its state is the order - 2 words before the one it reads next; `none` stands where there is no word yet."""
 
-    def __init__(self, config: Any, vocabulary_size: int, eos: int):
+    config: Config
+
+    def __init__(self, config: Config, vocabulary_size: int, eos: int):
         super().__init__(config, vocabulary_size, eos)
         self.receptive_field = config.order - 1
         self.none = vocabulary_size  # the lecture's *, with a vector of its own
@@ -66,7 +67,7 @@ class Model(NeuralModel):
     def hidden_layer(self) -> tuple[nn.Linear, str]:
         return self.hidden, "tanh"
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return torch.full((batch_size, self.config.order - 2), self.none, device=self.device)
 
     def read(self, tokens: Tensor, state: State | None) -> tuple[Tensor, State | None]:
@@ -82,7 +83,8 @@ class Model(NeuralModel):
         return features, None if state is None else words[:, time:]
 
     def output(self, hidden: Tensor) -> Tensor:
-        return self.unembedding(hidden)
+        logits: Tensor = self.unembedding(hidden)
+        return logits
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -117,7 +116,7 @@ class Model(LanguageModel):
         counted = count_ngrams(ids, self.config.order, self.vocabulary_size, self.eos)
         return Model(self.config, self.vocabulary_size, self.eos).smooth(merge.subtract(self.trie, counted))
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         return np.full((batch_size, self.config.order - 1), -1, np.int64)  # the words before; -1: none
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
@@ -172,10 +171,12 @@ class Model(LanguageModel):
     def notes(self) -> list[str]:
         return self.estimates.notes
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """What `chainrule show` tells of it."""
-        sizes = {f"{k}-grams": size for k, size in enumerate(self.trie.sizes, 1)}
-        return sizes | ({"discounts": self.estimates.discounts} if self.estimates.discounts else {})
+        facts: dict[str, object] = {f"{k}-grams": size for k, size in enumerate(self.trie.sizes, 1)}
+        if self.estimates.discounts:
+            facts["discounts"] = self.estimates.discounts
+        return facts
 
     def save(self, path: Path) -> None:
         arrays = self.trie.arrays() | {

@@ -11,7 +11,6 @@ several such taggers in one: each learns by itself, and what they say is average
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -100,7 +99,8 @@ def _sum(table: nn.Embedding, hashes: Tensor, dropout: float = 0.0) -> Tensor:
     rows = torch.where(hashes > 0, 1 + hashes % (len(table.weight) - 1), 0).flatten(0, 1)
     kept = F.dropout(torch.ones(rows.shape), dropout)
     found = F.embedding_bag(rows, table.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
-    return found.unflatten(0, hashes.shape[:2])
+    sums: Tensor = found.unflatten(0, hashes.shape[:2])
+    return sums
 
 
 class RecurrentReader(nn.Module):
@@ -196,7 +196,7 @@ class Model(NeuralModel):
         return CELLS[self.config.encoder].gates if is_gated else 1
 
 
-def recipe(config: Config) -> dict[str, Any]:
+def recipe(config: Config) -> dict[str, object]:
     """A batch is about batch_size × window words."""
     rates = {"learning_rate": 0.002, "beta2": 0.99, "weight_decay": 0.05, "warmup": 0.02, "clip": 5.0}
     return {"optimizer": "adamw", "batch_size": 16, "window": 64, **rates}
@@ -206,7 +206,7 @@ WORDS_A_SECOND = 6000  # that a tagger of the medium size learns from on one cor
 FOR_ONE, FOR_FIVE = 3, 18  # so many times through the words there must be time for
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, object], list[str]]:
     """The small size where there is little time, five of the medium size where there is much."""
     times = seconds * WORDS_A_SECOND / max(tokens, 1)
     size = "medium" if times >= FOR_ONE else "small"

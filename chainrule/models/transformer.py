@@ -5,7 +5,6 @@ x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x))
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -113,7 +112,7 @@ class Model(NeuralModel):
         if not self.config.tied and not is_normal:
             nn.init.zeros_(self.unembedding.weight)
 
-    def start(self, batch_size: int, condition: Any = None) -> State:
+    def start(self, batch_size: int, condition: object = None) -> State:
         config = self.config
         like = self.embedding.weight.new_empty(config.width_of_head)
         state: State = {
@@ -245,7 +244,7 @@ class Model(NeuralModel):
 WIDTH_OF_HEAD = 32
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, Any], list[str]]:
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, object], list[str]]:
     """The fast profile at a size that suits the time and the text, with the settings of training that go with it."""
     shape, changes = rung(TRANSFORMER, seconds, tokens)
     order = 6 if vocabulary_size <= 512 else 4 if vocabulary_size <= 8192 else 3

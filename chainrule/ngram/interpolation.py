@@ -17,7 +17,8 @@ PRIOR_TOKENS = 0.1  # the rule's weights count as much as so many held-out token
 
 def bucket(total: np.ndarray) -> np.ndarray:
     """0 for contexts seen once, 1 for two or three times, 2 for four to seven ..."""
-    return np.minimum(np.log2(np.maximum(total, 1)).astype(np.int64), BUCKETS - 1)
+    found: np.ndarray = np.minimum(np.log2(np.maximum(total, 1)).astype(np.int64), BUCKETS - 1)
+    return found
 
 
 @kernel

@@ -1,17 +1,19 @@
 """The model card: a README.md in the run folder that says what the model is, from what, how good, and how to use it."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from chainrule.tasks.base import find_task
+from chainrule.evaluation.figures import Evaluation
+from chainrule.runs.records import DataConfig, RunConfig, TrainedEvent
 
 
-def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> None:
+def write_card(path: Path, name: str, config: RunConfig, trained: TrainedEvent, uses: Sequence[str] = ()) -> None:
+    """Write the card with these commands in it, or with those for a language model where none are given."""
     lines = [
-        *about(name, settings, metrics),
+        *about(name, config, trained),
         "",
         "```",
-        *_uses(name, settings),
+        *(uses or (f"chainrule sample {name} --prompt 'The'", f"chainrule evaluate {name} other.txt")),
         f"chainrule show {name}",
         "```",
         "",
@@ -19,34 +21,28 @@ def write_card(path: Path, name: str, settings: dict[str, Any], metrics: dict[st
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def _uses(name: str, settings: dict[str, Any]) -> list[str]:
-    if "task" in settings:
-        return [f"chainrule {find_task(settings['task']).command} {name}"]
-    return [f"chainrule sample {name} --prompt 'The'", f"chainrule evaluate {name} other.txt"]
-
-
-def about(name: str, settings: dict[str, Any], metrics: dict[str, Any]) -> list[str]:
-    """What the model is, wherever it goes."""
-    data, tokenizer = settings["data"], settings["tokenizer"]
-    made = f"made by Chainrule {settings['chainrule']} on {settings['started_at'][:10]}"
+def about(name: str, config: RunConfig, trained: TrainedEvent) -> list[str]:
+    """The lines that tell what the model is: in the run's own card and in that of an export."""
+    data, tokenizer = config["data"], config["tokenizer"]
+    made = f"made by Chainrule {config['chainrule']} on {config['started_at'][:10]}"
     return [
         f"# {name}",
         "",
-        f"A {_kind(settings)} of kind `{settings['architecture']}`, {made}.",
+        f"A {_kind(config)} of kind `{config['architecture']}`, {made}.",
         "",
         f"- **From:** {', '.join(f'`{each}`' for each in data['inputs'])}{_text(data)}",
         f"- **Tokens:** {tokenizer['kind']}, {tokenizer['vocabulary_size']:,} in the vocabulary.",
-        f"- **Model:** {describe_settings(settings['model'])}; {metrics['parameters']:,} parameters.",
-        f"- **Quality:** {_quality(metrics['validation'])}",
-        *[f"- Note: {note}." for note in settings["notes"]],
+        f"- **Model:** {describe_settings(config['model'])}; {trained['parameters']:,} parameters.",
+        f"- **Quality:** {_quality(trained['validation'])}",
+        *[f"- Note: {note}." for note in config["notes"]],
     ]
 
 
-def _kind(settings: dict[str, Any]) -> str:
-    return f"model for {settings['task']}" if "task" in settings else "language model"
+def _kind(config: RunConfig) -> str:
+    return f"model for {config['task']}" if "task" in config else "language model"
 
 
-def _text(data: dict[str, Any]) -> str:
+def _text(data: DataConfig) -> str:
     if "mixed" in data:
         return f", by mixing {', '.join(f'`{each}`' for each in data['mixed'])}."
     if "text" not in data:
@@ -58,7 +54,7 @@ def _text(data: dict[str, Any]) -> str:
     )
 
 
-def _quality(measured: dict[str, Any] | None) -> str:
+def _quality(measured: Evaluation | None) -> str:
     if measured is None:
         return "not measured: no validation text was kept."
     of = f"{measured['documents']:,} validation documents"
@@ -71,13 +67,13 @@ def _quality(measured: dict[str, Any] | None) -> str:
     return f"{describe_figures(measured)}{bits}perplexity {perplexity} per token, on {of}."
 
 
-def describe_figures(measured: dict[str, Any]) -> str:
-    """What a task measures beyond the loss: 'BLEU 36.50, ', or nothing."""
+def describe_figures(measured: Evaluation) -> str:
+    """What a task measures beyond the loss, such as 'BLEU 36.50, '; empty where it measures nothing else."""
     return "".join(f"{name} {value:.2f}, " for name, value in measured.get("figures", {}).items())
 
 
-def describe_settings(settings: dict[str, Any]) -> str:
-    """'order 5, smoothing katz': without what is off or does not apply."""
+def describe_settings(settings: Mapping[str, object]) -> str:
+    """A model's settings for people, 'order 5, smoothing katz'; those that are off or do not apply are left out."""
     shown = {name: value for name, value in settings.items() if value not in ((), [], None, False, 0)}
     shown = {name: "on" if value is True else value for name, value in shown.items()}
     if shown.get("smoothing") != "add-k":

@@ -1,6 +1,6 @@
 """A run: config.json, tokenizer.json, model.safetensors, tokens/, metrics.jsonl, README.md, and a manifest of hashes.
 
-A run is made under another name (see `making`), so a folder with a run's name always is one.
+A run is written under a temporary name (see `making`), so a folder that has a run's name is complete.
 """
 
 import hashlib
@@ -9,45 +9,59 @@ import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from chainrule import registry
 from chainrule.data.documents import Documents
 from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models.contract import LanguageModel
+from chainrule.progress import Advance
+from chainrule.runs.records import CONFIG, Event, RunConfig, TrainedEvent, damaged, read_config, read_events
 from chainrule.storage import load_arrays
-from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import read_chat
 
+LANGUAGE = "language"  # the task of every run that names none: each token is predicted from those before it
+TOKENS_FOLDER = "tokens"  # of a run: what training reads
 MANIFEST = "manifest.json"
 COUNTED = "documents.safetensors"  # of runs without tokens: the hashes of the documents counted
 HOME = Path("runs")
-RESUMABLE = "training.json"  # what an unfinished run that can be gone on with has
+RESUMABLE = "training.json"  # what an unfinished training needs in order to be resumed
+
+
+class FileFacts(TypedDict):
+    """The size and hash of one file of a run."""
+
+    bytes: int
+    sha256: str
+
+
+class InputFacts(FileFacts):
+    """The same of a file that training reads."""
+
+    path: str
 
 
 def unfinished(path: Path) -> Path:
-    """Where a run is made before it gets its name."""
+    """The folder in which a run is made before it gets its name."""
     return path.with_name(f".{path.name}.unfinished")
 
 
 class Run:
-    """An existing run, its parts loaded when asked for."""
+    """An existing run; its tokenizer and model are loaded when they are first used."""
+
+    config: RunConfig
 
     def __init__(self, path: str | os.PathLike[str], task: str | None = LANGUAGE):
-        """Whoever can use runs of another task than language says so, or None: of any."""
+        """Open a run of the given task; None opens a run of any task."""
         self.path = Path(path)
-        if not self.path.exists() and (HOME / self.path / "config.json").is_file():
-            self.path = HOME / self.path  # a bare name is one of ours
-        if not (self.path / "config.json").is_file():
+        if not self.path.exists() and (HOME / self.path / CONFIG).is_file():
+            self.path = HOME / self.path  # a bare name is looked up in runs/
+        if not (self.path / CONFIG).is_file():
             raise UserError(_not_found(self.path))
-        try:
-            self.config: dict[str, Any] = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
-            self.architecture: str = self.config["architecture"]
-            self.config["data"]["inputs"], self.config["tokenizer"]["hash"], self.config["model"].items()
-        except (ValueError, KeyError, TypeError, AttributeError, UnicodeDecodeError):
-            raise UserError(f"'{self.path}/config.json' is damaged; train the run again") from None
+        self.config = read_config(self.path)
+        self.architecture = self.config["architecture"]
         self._check_sizes()
         if task is not None and self.task != task:
             raise UserError(
@@ -57,15 +71,16 @@ class Run:
 
     @property
     def task(self) -> str:
-        """What it was trained for; runs that do not say are language models."""
-        return str(self.config.get("task", LANGUAGE))
+        """The task it was trained for; a run that names none is a language model."""
+        return self.config.get("task", LANGUAGE)
 
     @property
     def name(self) -> str:
         return self.path.name
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, FileFacts]:
+        """The size and hash of each file of the run, by its name."""
         try:
             manifest = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             return {
@@ -84,7 +99,7 @@ class Run:
                 raise UserError(f"'{file}' {found}; it was cut off or changed: train the run again")
 
     def verify(self) -> list[str]:
-        """Names of files whose contents are no longer what was written."""
+        """The names of the files whose contents have changed since they were written."""
         return [name for name, entry in self.manifest.items() if hash_file(self.path / name) != entry["sha256"]]
 
     @cached_property
@@ -93,12 +108,12 @@ class Run:
         tokenizer = Tokenizer.load(self.path / "tokenizer.json", facts.get("end"))
         start = facts.get("start", tokenizer.eos)
         if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
-            raise UserError(f"'{self.path}/config.json' is damaged; train the run again")
+            raise damaged(self.path / CONFIG)
         tokenizer.start = start
         try:
             tokenizer.chat = read_chat(facts.get("chat"))
         except (UserError, KeyError, TypeError):
-            raise UserError(f"'{self.path}/config.json' is damaged; train the run again") from None
+            raise damaged(self.path / CONFIG) from None
         return tokenizer
 
     @cached_property
@@ -111,13 +126,14 @@ class Run:
         return model
 
     def shards(self, name: str = "train") -> TokenShards:
-        return TokenShards(self.path / "tokens", name)
+        return TokenShards(self.path / TOKENS_FOLDER, name)
 
     def counted_documents(self) -> list[int] | None:
-        """The hashes of the documents it was trained on; None where that is not known, as of an import."""
+        """The hashes of the documents it was trained on; None where they are not known, as for an imported model."""
         if (self.path / COUNTED).is_file():
-            return load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
-        if not (self.path / "tokens").is_dir():
+            counted: list[int] = load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
+            return counted
+        if not (self.path / TOKENS_FOLDER).is_dir():
             return None
         shards = self.shards("train")
         return [each for shard in range(len(shards)) for each in shards.table(shard)["hashes"].tolist()]
@@ -127,31 +143,33 @@ class Run:
         return sum(entry["bytes"] for entry in self.manifest.values())
 
     @property
-    def metrics(self) -> list[dict[str, Any]]:
-        file = self.path / "metrics.jsonl"
-        try:
-            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
-        except ValueError:
-            raise UserError(f"'{file}' is damaged; train the run again") from None
+    def metrics(self) -> list[Event]:
+        """Everything that training wrote down, in its order."""
+        return list(read_events(self.path))
+
+    @property
+    def trained(self) -> TrainedEvent | None:
+        """The event that training ended with: its figures, and how good the model is."""
+        return next((event for event in reversed(self.metrics) if event["event"] == "trained"), None)
 
 
 class KeptAside:
-    """The text that training kept aside, from the run's own token shards; read like a corpus."""
+    """The validation text that training held out, decoded from the run's token shards; it is read like a corpus."""
 
     total_bytes = 0
 
     def __init__(self, run: Run):
-        self.unit: str = run.config["data"]["unit"]
+        self.unit = run.config["data"]["unit"]
         self.notes: list[str] = []
         self._run = run
 
-    def batches(self, progress: Any = None) -> Iterator[Documents]:
+    def batches(self, progress: Advance | None = None) -> Iterator[Documents]:
         return self._run.shards("validation").documents(self._run.tokenizer)
 
 
 def _not_found(path: Path) -> str:
-    siblings = [str(p) for p in path.parent.iterdir() if (p / "config.json").is_file()] if path.parent.is_dir() else []
-    elsewhere = [str(p) for p in HOME.iterdir() if (p / "config.json").is_file()] if HOME.is_dir() else []
+    siblings = [str(p) for p in path.parent.iterdir() if (p / CONFIG).is_file()] if path.parent.is_dir() else []
+    elsewhere = [str(p) for p in HOME.iterdir() if (p / CONFIG).is_file()] if HOME.is_dir() else []
     if path.is_file():
         return f"'{path}' is a file, not a run; make a run of it with: chainrule train {path}"
     for folder in (path, HOME / path):
@@ -166,8 +184,8 @@ def hash_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def describe_files(paths: list[str]) -> list[dict[str, Any]]:
-    """What a later training is compared with; pipes and built-in texts have no file."""
+def describe_files(paths: list[str]) -> list[InputFacts]:
+    """The facts by which a resumed training sees whether its files have changed; pipes and built-in texts have none."""
     files = [Path(path) for path in paths]
     return [
         {"path": str(file.resolve()), "bytes": file.stat().st_size, "sha256": hash_file(file)}

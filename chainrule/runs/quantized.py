@@ -1,4 +1,4 @@
-"""A run's model with its matrices in eight bits, and what that costs: bits per byte of text it has not learned from."""
+"""Rounding the matrices of a run to eight bits, and what that costs in bits per byte of text it has not seen."""
 
 from dataclasses import dataclass, replace
 
@@ -8,9 +8,9 @@ from chainrule.checks import require_choice
 from chainrule.data.corpus import Corpus
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
-from chainrule.evaluation.score import Scores, score
+from chainrule.evaluation.score import score
 from chainrule.models.contract import learns
-from chainrule.runs.folder import KeptAside, Run
+from chainrule.runs.folder import TOKENS_FOLDER, KeptAside, Run
 
 KINDS = ("int8",)
 MEASURED_BYTES = 4096
@@ -36,7 +36,7 @@ class Cost:
 
 
 def quantize(run: Run, kind: str = "int8") -> Cost:
-    """The loaded model is rounded in place; nothing is written."""
+    """Round the loaded model in place, and measure what it costs; nothing is written."""
     require_choice("quantize", kind, KINDS)
     model = run.model
     if not learns(model):
@@ -48,21 +48,19 @@ def quantize(run: Run, kind: str = "int8") -> Cost:
 
 
 def _bits_per_byte(run: Run, documents: Documents) -> float:
-    found: Scores = score(run.model, run.tokenizer, [documents])
-    bits: float = found.summary()["bits_per_byte"]
-    return bits
+    return score(run.model, run.tokenizer, [documents]).bits_per_byte
 
 
 def _text(run: Run) -> tuple[str, Documents]:
-    """A little of what training kept aside; of a model that was imported, nothing is known but that it reads text."""
-    if (run.path / "tokens").is_dir():
+    """A little of the text that training held out; for an imported model, which has none, of Python's documentation."""
+    if (run.path / TOKENS_FOLDER).is_dir():
         for documents in KeptAside(run).batches():
             return "the text kept aside", _some(documents)
     return "Python's documentation", _some(next(Corpus([ELSEWHERE]).batches()))
 
 
 def _some(documents: Documents) -> Documents:
-    """The first whole documents of about so many bytes, or as much of the first one."""
+    """The first documents, about MEASURED_BYTES of them; of a first one that is longer, only its beginning."""
     count = max(int(np.searchsorted(documents.sizes.cumsum(), MEASURED_BYTES)), 1)
     some = documents.select(np.arange(len(documents)) < count)
     ends = np.minimum(some.ends, some.starts + MEASURED_BYTES)

@@ -1,93 +1,130 @@
-"""Filling a run folder: the same files whether a model was trained, merged or imported."""
+"""Filling a run folder: the same files whether a model was trained, merged, mixed or imported."""
 
-import json
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from chainrule.config import to_json
 from chainrule.runs.card import write_card
-from chainrule.runs.folder import COUNTED, Run
+from chainrule.runs.folder import COUNTED, LANGUAGE, Run
 from chainrule.runs.making import new_run
+from chainrule.runs.records import (
+    DataConfig,
+    RunConfig,
+    TokenizerConfig,
+    TrainedEvent,
+    TrainingConfig,
+    TrainingFigures,
+    append_event,
+    write_config,
+)
 from chainrule.storage import save_arrays
-from chainrule.tasks._pairs import Settings, save_tokenizers
-from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.text.base import EOS, Tokenizer
 from chainrule.version import __version__
 
 
-def write_run(
-    folder: Path,
-    name: str,
-    architecture: str,
-    model: Any,
-    tokenizer: Tokenizer,
-    data: dict[str, Any],
-    notes: list[str],
-    metrics: dict[str, Any],
-    started_at: float,
-    training: dict[str, Any] | None = None,
-    task: str = LANGUAGE,
-) -> None:
-    """Everything but the token shards; `training` says how a model that learns by gradient learned."""
-    tokenizer.save(folder / "tokenizer.json")
-    model.save(folder / "model.safetensors")
-    metrics = {"event": "trained", **metrics, "parameters": model.num_parameters}
-    with open(folder / "metrics.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(metrics) + "\n")
-    settings = {
+class StorableModel(Protocol):
+    """What a run needs of its model."""
+
+    @property
+    def config(self) -> object: ...  # the settings of the architecture, a dataclass
+
+    @property
+    def num_parameters(self) -> int: ...
+
+    def save(self, path: Path) -> None: ...
+
+    def notes(self) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """Everything that a run folder holds except its token shards."""
+
+    name: str
+    architecture: str
+    model: StorableModel
+    tokenizer: Tokenizer
+    data: DataConfig
+    notes: list[str]
+    metrics: TrainingFigures
+    started_at: float
+    training: TrainingConfig | None = None  # of a model that learns by gradient: how it learned
+    task: str = LANGUAGE
+    uses: Sequence[str] = ()  # commands that use the run, for its model card; none: those of a language model
+
+
+def write_run(folder: Path, contents: RunContents) -> None:
+    """Write tokenizer, model, last metrics, configuration and model card."""
+    contents.tokenizer.save(folder / "tokenizer.json")
+    contents.model.save(folder / "model.safetensors")
+    trained: TrainedEvent = {"event": "trained", **contents.metrics, "parameters": contents.model.num_parameters}
+    append_event(folder, trained)
+    config = _configuration(contents)
+    write_config(folder, config)
+    write_card(folder / "README.md", contents.name, config, trained, contents.uses)
+
+
+def _configuration(contents: RunContents) -> RunConfig:
+    config: RunConfig = {
         "chainrule": __version__,
-        **({} if task == LANGUAGE else {"task": task}),
-        "architecture": architecture,
-        "model": to_json(model.config),
-        "tokenizer": {
-            "kind": tokenizer.kind,
-            "vocabulary_size": tokenizer.vocabulary_size,
-            "is_closed": tokenizer.is_closed,
-            "hash": tokenizer.fingerprint,
-            **(
-                {}
-                if tokenizer.start == tokenizer.eos and tokenizer.end == EOS
-                else {"start": tokenizer.start, "end": tokenizer.end}
-            ),
-            **({"chat": to_json(tokenizer.chat)} if tokenizer.chat else {}),
-        },
-        "data": data,
-        **({"training": training} if training else {}),
-        "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started_at)),
-        "notes": notes + model.notes(),
+        "architecture": contents.architecture,
+        "model": to_json(contents.model.config),
+        "tokenizer": _describe_tokenizer(contents.tokenizer),
+        "data": contents.data,
+        "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(contents.started_at)),
+        "notes": contents.notes + contents.model.notes(),
     }
-    (folder / "config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")
-    write_card(folder / "README.md", name, settings, metrics)
+    if contents.task != LANGUAGE:
+        config["task"] = contents.task
+    if contents.training:
+        config["training"] = contents.training
+    return config
+
+
+def _describe_tokenizer(tokenizer: Tokenizer) -> TokenizerConfig:
+    found: TokenizerConfig = {
+        "kind": tokenizer.kind,
+        "vocabulary_size": tokenizer.vocabulary_size,
+        "is_closed": tokenizer.is_closed,
+        "hash": tokenizer.fingerprint,
+    }
+    if tokenizer.start != tokenizer.eos or tokenizer.end != EOS:
+        found["start"], found["end"] = tokenizer.start, tokenizer.end
+    if tokenizer.chat:
+        found["chat"] = asdict(tokenizer.chat)
+    return found
 
 
 def store(
     path: Path,
     architecture: str,
-    model: Any,
+    model: StorableModel,
     tokenizer: Tokenizer,
-    data: dict[str, Any],
+    data: DataConfig,
     overwrite: bool,
     documents: list[int] | None = None,
     notes: list[str] | None = None,
     task: str = LANGUAGE,
-    source: Tokenizer | None = None,
+    uses: Sequence[str] = (),
+    extra: Callable[[Path], None] | None = None,
 ) -> Run:
-    """A run of a model made of other models or files; `documents` are the hashes of those it has counted.
+    """Make a run of a model that was made of other models or files rather than trained.
 
-    `source`: the tokenizer of what is read, where a text is written from another.
+    `documents` are the hashes of the documents it has counted. `extra` writes what else the task keeps in the folder.
     """
-    started_at = time.time()
+    metrics: TrainingFigures = {"validation": None}
+    contents = RunContents(
+        path.name, architecture, model, tokenizer, data, notes or [], metrics, time.time(), task=task, uses=uses
+    )
     with new_run(path, overwrite) as folder:
-        write_run(
-            folder, path.name, architecture, model, tokenizer, data, notes or [], {"validation": None}, started_at,
-            task=task,
-        )  # fmt: skip
-        if source is not None:
-            (folder / FOLDER).mkdir()
-            save_tokenizers(folder, tokenizer, source, Settings())
+        write_run(folder, contents)
+        if extra is not None:
+            extra(folder)
         if documents is not None:
             save_arrays(folder / COUNTED, {"hashes": np.array(sorted(documents), np.uint64)})
     return Run(path, task)

@@ -1,1 +1,1 @@
-"""A tag for every word: models that count, models that learn, and how well they do."""
+"""Part-of-speech tagging: taggers that count, the parts of taggers that learn, and how accurate they are."""

@@ -1,8 +1,8 @@
-"""What capitals and signs tell of a word, beside its letters, as names of what it is like.
+"""Features of a word's capitals and signs, as names that are then hashed.
 
-'Walk' in 'Walk on , John !' -> its shape Xx, the kinds of its first five letters Xxxx, that shape where a sentence
-begins, that shape where two of three words have a capital (names are told otherwise in a headline), and how often the
-training text has the word in small letters and with capitals.
+'Walk' in 'Walk on , John !' has five: its shape Xx; the kinds of its first five letters, Xxxx; the shape together with
+its place, first in the sentence or later; the shape together with the share of capitalised words, as names look
+different in a headline; and how often the training text has the word in lower case and with capitals.
 """
 
 import json
@@ -13,14 +13,14 @@ from pathlib import Path
 from chainrule.errors import UserError
 from chainrule.tagging.lexicon import kinds, shape
 
-COUNT = 5  # names of each word
+COUNT = 5  # features of each word
 LETTERS = 5
-SHARES = 4  # so many steps between no capitals and nothing else
-OFTEN = (1, 2, 5, 20)  # from each of these on, a count is another one
+SHARES = 4  # steps between a sentence without capitals and one of capitals alone
+OFTEN = (1, 2, 5, 20)  # the counts at which a new bucket begins
 
 
 class Sightings:
-    """How often the training text has each word in small letters, and how often with capitals."""
+    """How often the training text has each word in lower case, and how often with capitals."""
 
     def __init__(self, sentences: Iterable[Sequence[str]] = ()):
         self.small: Counter[str] = Counter()
@@ -29,7 +29,7 @@ class Sightings:
             (self.small if word == word.lower() else self.capital)[word.lower()] += 1
 
     def name(self, word: str, is_learned: bool) -> str:
-        """Of a word that is being learned from, the others are counted."""
+        """The bucket of each count and the word's own case; a word that is being learned from does not count itself."""
         lower = word.lower()
         is_small = word == lower
         small = self.small[lower] - (is_learned and is_small)
@@ -51,7 +51,7 @@ class Sightings:
 
 
 def cases(words: Sequence[str], sightings: Sightings, is_learned: bool = False) -> list[list[str]]:
-    """COUNT names for every word of a sentence."""
+    """The COUNT features of every word of a sentence."""
     capitals = f"{_share(words, _is_capital)}{_share(words, _is_shouted)}"
     found = []
     for place, word in enumerate(words):
@@ -75,6 +75,6 @@ def _is_shouted(word: str) -> bool:
 
 
 def _share(words: Sequence[str], holds: Callable[[str], bool]) -> int:
-    """Of the words that begin with a letter, in steps from 0."""
+    """The share of the words beginning with a letter for which this holds, as a step from 0 to SHARES - 1."""
     spelled = [word for word in words if word[0].isalpha()]
     return min(SHARES * sum(map(holds, spelled)) // max(len(spelled), 1), SHARES - 1)

@@ -1,4 +1,4 @@
-"""Sentences as a tagger reads them: words as numbers, what their letters tell, and where each row ends."""
+"""Batches of sentences as a tagger reads them: ids of words, features of their spelling, and the length of each row."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from chainrule.text.base import Tokenizer
 
 
 class Vocabulary:
-    """The words of a closed tokenizer, each looked up whole; a space within a word passes for _."""
+    """The ids of a closed tokenizer's words, each looked up whole; a space within a word counts as _."""
 
     def __init__(self, tokenizer: Tokenizer):
         assert tokenizer.unknown is not None
@@ -28,7 +28,7 @@ def spelled(word: str) -> str:
 
 
 def pad(rows: Sequence[np.ndarray], filling: int) -> np.ndarray:
-    """(time, ...) each -> (rows, longest time, ...)"""
+    """Arrays (time, ...) of several lengths as one (rows, longest time, ...), with `filling` after the shorter ones."""
     time = max(map(len, rows))
     padded = np.full((len(rows), time, *rows[0].shape[1:]), filling, np.int64)
     for at, row in enumerate(rows):
@@ -43,7 +43,7 @@ def collate(
     padding: int,
     sightings: Sightings,
 ) -> TrainingBatch:
-    """To learn from: inputs (batch, time), targets (batch, time, columns)"""
+    """A batch to learn from: inputs (batch, time), targets (batch, time, columns)."""
     lengths = np.array([len(words) for words in sentences], np.int64)
     spelled = spell(sentences, int(lengths.max()), sightings, is_learned=True)
     return TrainingBatch(pad(ids, padding), pad(tags, IGNORE), condition={**spelled, "lengths": lengths})

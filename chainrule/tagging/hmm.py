@@ -1,8 +1,8 @@
-"""A hidden Markov model: tags follow each other by a trigram model, and each gives rise to its word.
+"""A hidden Markov tagger: the tags follow a trigram model, and each tag emits its word.
 
     p(tags, words) = Π p(t_i | t_{i-2}, t_{i-1}) p(w_i | t_i),    p(w | t) = p(t | w) p(w) / p(t)
 
-p(w) is the same whatever the tags, so it is left out everywhere. The trigram model is our own n-gram model.
+p(w) does not depend on the tags, so it is left out everywhere. The trigram model is models/ngram.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,8 @@ SMOOTHING = "witten-bell"
 
 
 class HiddenMarkovTagger:
+    """Counts its tables from tagged sentences, and tags a sentence by its most probable path."""
+
     def __init__(self, sentences: Sequence[Sequence[str]], tags: Sequence[Sequence[str]]):
         self.lexicon = Lexicon(sentences, tags)
         self.tags = self.lexicon.tags
@@ -30,16 +32,16 @@ class HiddenMarkovTagger:
         return scores
 
     def tag(self, words: Sequence[str]) -> list[str]:
-        """The most probable tags, all together."""
+        """The most probable sequence of tags."""
         return [self.tags[number] for number in most_probable(self.emissions(words), self.transitions)]
 
     def log_probability(self, words: Sequence[str]) -> float:
-        """log p(words) / Π p(word), over all ways to tag them."""
+        """log p(words) / Π p(word), summed over all sequences of tags."""
         return total(self.emissions(words), self.transitions)
 
 
 def count_transitions(tags: Iterable[Sequence[str]], known: Sequence[str]) -> np.ndarray:
-    """log p(t | two before): (one before the last, last, next), each a tag or, after them all, the sentence's end."""
+    """log p(t | the two tags before): (last but one, last, next). The last index of each axis is the sentence's end."""
     numbers, end = {tag: number for number, tag in enumerate(known)}, len(known)
     stream = [end]
     for labels in tags:
@@ -54,18 +56,18 @@ def count_transitions(tags: Iterable[Sequence[str]], known: Sequence[str]) -> np
 
 @kernel
 def most_probable(emissions: np.ndarray, transitions: np.ndarray) -> np.ndarray:
-    """Viterbi: the best path to every pair of last tags, word by word, and then back along the best of all.
+    """The Viterbi algorithm: word by word the best path to every pair of last tags, then back along the best of all.
 
     emissions (words, tags), transitions (tags + 1, tags + 1, tags + 1) -> tags (words)
     """
     words, end = emissions.shape
-    best = np.full((end + 1, end + 1), -np.inf)  # (one before the last, last)
+    best = np.full((end + 1, end + 1), -np.inf)  # (last but one, last)
     best[end, end] = 0.0
     came_from = np.zeros((words, end + 1, end), np.int64)
     for i in range(words):
         longer = np.full((end + 1, end + 1), -np.inf)
         for last in range(end + 1):
-            bound = -np.inf  # log p of a transition is never above 0: a path no better than this wins nothing any more
+            bound = -np.inf  # no log p of a transition is above 0, so a path below this cannot win any more
             for before in range(end + 1):
                 if best[before, last] > bound:
                     bound = np.inf
@@ -87,7 +89,7 @@ def most_probable(emissions: np.ndarray, transitions: np.ndarray) -> np.ndarray:
 
 
 def total(emissions: np.ndarray, transitions: np.ndarray) -> float:
-    """The forward algorithm: the same with a sum over all paths in place of the best one."""
+    """The forward algorithm: log of the sum over all paths, where Viterbi takes the best path."""
     sums = _beginning(transitions)
     for scores in emissions:
         sums = np.logaddexp.reduce(sums[:, :, None] + transitions, 0)
@@ -97,7 +99,7 @@ def total(emissions: np.ndarray, transitions: np.ndarray) -> float:
 
 
 def _beginning(transitions: np.ndarray) -> np.ndarray:
-    """Before the first word there is nothing but an end."""
+    """Log-probabilities of the pair of tags before the first word: only (end, end) is possible."""
     paths = np.full(transitions.shape[:2], -np.inf)
     paths[-1, -1] = 0.0
     return paths

@@ -1,4 +1,4 @@
-"""The tag that a word has most often, and for words never seen the tag that is most frequent of all."""
+"""The majority baseline: each word gets its most frequent tag, and an unseen word the most frequent tag of all."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from chainrule.data.conllu import NOTHING
 
 
 class MajorityTagger:
-    """What any tagger must beat: it looks at each word alone."""
+    """Looks at each word alone; what any other tagger must beat."""
 
     def __init__(self, sentences: Iterable[Sequence[str]], tags: Iterable[Sequence[str]]):
         self.frequencies: Counter[str] = Counter()
@@ -21,7 +21,7 @@ class MajorityTagger:
         self.choices = {word: self._first(counts) for word, counts in seen.items()}
 
     def _first(self, counts: Counter[str]) -> str:
-        """The most frequent; of equals the one that is more frequent in all the text, then the first by name."""
+        """The most frequent tag; of equals the one more frequent in the whole text, then the first by name."""
         return min(counts, key=lambda tag: (-counts[tag], -self.frequencies[tag], tag))
 
     def tag(self, words: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""How good taggers are on sentences whose tags are known, beside the two that any tagger should beat."""
+"""How accurate a tagger is on sentences whose tags are known, beside the two baselines that it should beat."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypedDict
 
 from chainrule.data.conllu import NOTHING, Sentence
 from chainrule.errors import UserError
@@ -10,22 +10,34 @@ from chainrule.evaluation.accuracy import Confusion, Part
 from chainrule.tagging.hmm import HiddenMarkovTagger
 from chainrule.tagging.majority import MajorityTagger
 
-MOST_TAGS = 256  # of a hidden Markov model, whose table has their number to the third power
+MOST_TAGS = 256  # for a hidden Markov model, whose table has the third power of their number
 MAJORITY, HIDDEN_MARKOV = "most frequent tag", "hidden Markov"
-BASELINES: dict[str, Callable[..., Any]] = {MAJORITY: MajorityTagger, HIDDEN_MARKOV: HiddenMarkovTagger}
+
+
+class Tagger(Protocol):
+    def tag(self, words: Sequence[str]) -> list[str]: ...
+
+
+Sentences = Sequence[Sequence[str]]
+BASELINES: dict[str, Callable[[Sentences, Sentences], Tagger]] = {
+    MAJORITY: MajorityTagger,
+    HIDDEN_MARKOV: HiddenMarkovTagger,
+}
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One column: what was taken for what, and the words that training never saw."""
+class ColumnAccuracy:
+    """The tags of one column: which were given for which, and how many words unseen in training were right."""
 
     column: str
     confusion: Confusion
     unseen: Part
 
 
-def measure(column: str, sentences: Sequence[Sentence], given: Iterable[Sequence[str]], seen: set[str]) -> Measured:
-    """Words without a tag are not counted."""
+def measure(
+    column: str, sentences: Sequence[Sentence], given: Iterable[Sequence[str]], seen: set[str]
+) -> ColumnAccuracy:
+    """Compare given tags with the right ones; words without a tag are not counted."""
     right, found, is_unseen = [], [], []
     for sentence, tags in zip(sentences, given, strict=True):
         for word, tag, guess in zip(sentence.words, sentence.column(column), tags, strict=True):
@@ -34,13 +46,13 @@ def measure(column: str, sentences: Sequence[Sentence], given: Iterable[Sequence
                 found.append(guess)
                 is_unseen.append(word not in seen)
     unseen = [a == b for a, b, new in zip(right, found, is_unseen, strict=True) if new]
-    return Measured(column, Confusion.count(right, found), Part(len(unseen), sum(unseen)))
+    return ColumnAccuracy(column, Confusion.count(right, found), Part(len(unseen), sum(unseen)))
 
 
 def measure_baselines(
     column: str, train: Sequence[Sentence], sentences: Sequence[Sentence], seen: set[str]
-) -> dict[str, Measured]:
-    """Both are counted anew from the training sentences, which takes a second."""
+) -> dict[str, ColumnAccuracy]:
+    """The accuracy of each baseline by its name; both are counted from the training sentences, in about a second."""
     words, tags = [each.words for each in train], [each.column(column) for each in train]
     is_large = len({tag for each in tags for tag in each}) > MOST_TAGS
     taggers = {
@@ -53,7 +65,7 @@ def measure_baselines(
 
 
 def check_tags(sentences: Sequence[Sentence], column: str, known: Sequence[str]) -> list[str]:
-    """A note on tags that training never had, which can only be wrong; sentences with no other are refused."""
+    """A note on tags that do not occur in training, which can only be wrong; a text with no other tags is refused."""
     unknown = [
         (tag, f"'{sentence.path}' line {sentence.line_of(word)}")
         for sentence in sentences
@@ -79,13 +91,51 @@ def check_tags(sentences: Sequence[Sentence], column: str, known: Sequence[str])
     ]
 
 
-def describe(measured: Measured) -> dict[str, Any]:
-    """All figures of one column, as JSON has them."""
+class PartFigures(TypedDict):
+    words: int
+    correct: int
+    accuracy: float | None
+
+
+class TagFigures(TypedDict):
+    """One tag: of how many words it is right, to how many it was given."""
+
+    tag: str
+    words: int
+    given: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class ConfusionFigures(TypedDict):
+    tags: list[str]
+    counts: list[list[int]]  # by the right tag, then by the tag given
+
+
+class ColumnFigures(PartFigures):
+    """All figures of one column, as `chainrule evaluate --json` prints them."""
+
+    unseen: PartFigures
+    by_tag: list[TagFigures]
+    confusion: ConfusionFigures
+
+
+class ColumnSummary(TypedDict):
+    accuracy: float | None
+    unseen_accuracy: float | None
+
+
+def _describe_part(part: Part) -> PartFigures:
+    return {"words": part.words, "correct": part.correct, "accuracy": part.accuracy}
+
+
+def describe(measured: ColumnAccuracy) -> ColumnFigures:
+    """All figures of one column."""
     confusion = measured.confusion
     return {
-        **vars(confusion.all),
-        "accuracy": confusion.all.accuracy,
-        "unseen": {**vars(measured.unseen), "accuracy": measured.unseen.accuracy},
+        **_describe_part(confusion.all),
+        "unseen": _describe_part(measured.unseen),
         "by_tag": [
             {
                 "tag": each.label,
@@ -101,5 +151,6 @@ def describe(measured: Measured) -> dict[str, Any]:
     }
 
 
-def summarise(measured: Measured) -> dict[str, Any]:
+def summarise(measured: ColumnAccuracy) -> ColumnSummary:
+    """The two accuracies of one column, to be shown beside another's."""
     return {"accuracy": measured.confusion.all.accuracy, "unseen_accuracy": measured.unseen.accuracy}

@@ -1,7 +1,7 @@
-"""A trained tagger with the words and tags it knows: sentences in, probabilities and tags out."""
+"""A trained tagger together with the words and tags it knows: sentences in, probabilities and tags out."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,15 +12,20 @@ from chainrule.tagging.collate import Vocabulary, pad
 from chainrule.tagging.spelling import spell
 from chainrule.tagging.tagset import TagSet
 
+if TYPE_CHECKING:
+    from chainrule.models.tagger import Model
+
 WORDS_AT_ONCE = 4096
 
 
 class NeuralTagger:
-    def __init__(self, model: Any, vocabulary: Vocabulary, tagset: TagSet, sightings: Sightings):
+    """Tags sentences with a model of models/tagger.py."""
+
+    def __init__(self, model: "Model", vocabulary: Vocabulary, tagset: TagSet, sightings: Sightings):
         self.model, self.vocabulary, self.tagset, self.sightings = model, vocabulary, tagset, sightings
 
     def tag(self, sentences: Sequence[Sequence[str]]) -> list[dict[str, list[str]]]:
-        """The most probable tags of every word, for each column that is shown; together they are some word's."""
+        """The most probable tags of each sentence's words, by column; only combinations that training had are given."""
         named = list(zip(self.tagset.purpose, self.tagset.tags, strict=False))
         chosen = [self.tagset.choose(found) for found in self.probabilities(sentences)]
         return [
@@ -29,7 +34,7 @@ class NeuralTagger:
         ]
 
     def probabilities(self, sentences: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
-        """Of every sentence, for each column: (words, tags). Sentences of similar length are read together."""
+        """p(tag) of each sentence and column: (words, tags). Sentences of similar length are read in one batch."""
         found: dict[int, list[np.ndarray]] = {}
         for group in group_by_size([len(words) for words in sentences], WORDS_AT_ONCE):
             found |= zip(group, self._read([sentences[index] for index in group]), strict=True)
@@ -42,7 +47,7 @@ class NeuralTagger:
 
     @torch.no_grad()
     def read_rows(self, ids: Sequence[np.ndarray], spelled: dict[str, np.ndarray]) -> list[np.ndarray]:
-        """Numbers of words, and what `spell` tells of them -> (rows, time, tags) for each column."""
+        """Ids of words and the features that `spell` gives -> p(tag) (rows, time, tags) for each column."""
         was_training = self.model.training
         self.model.eval()
         lengths = torch.tensor([len(each) for each in ids])

@@ -1,7 +1,7 @@
-"""Why a word has its tag: what log p(tag) loses where something is not there.
+"""Why a word has its tag: how much log p(tag) falls when a part of the input is left out.
 
-Each word of the sentence is taken away in turn (it becomes an unknown word without letters), and so is what a word has
-of its own: its vector, its beginnings, its endings, the letters within, its case.
+Each word of the sentence is left out in turn (it becomes an unknown word without letters), and so is each feature of
+the word itself: its vector, its beginnings, its endings, the letters within, its case.
 """
 
 from collections.abc import Sequence
@@ -18,28 +18,30 @@ OWN = ("the word", "its beginning", "its ending", "its case", "its inside")
 
 @dataclass(frozen=True)
 class Reason:
+    """The tags that a word may have, and what speaks for the best of them."""
+
     word: str
     tags: list[tuple[str, float]]  # the most probable, with their probabilities
-    words: list[float]  # the nats that the best tag loses without each word of the sentence
-    own: dict[str, float]  # and without each thing that the word has of its own
+    words: list[float]  # the nats that the best tag loses without each word of the sentence, in their order
+    own: dict[str, float]  # and without each feature of the word itself, by name
 
 
 @dataclass(frozen=True)
-class Read:
-    """A sentence as a tagger reads it."""
+class TaggerInput:
+    """One sentence as a tagger reads it."""
 
     ids: np.ndarray
     parts: np.ndarray  # (words, parts)
     cases: np.ndarray  # (words, cases)
 
-    def copy(self) -> "Read":
-        return Read(self.ids.copy(), self.parts.copy(), self.cases.copy())
+    def copy(self) -> "TaggerInput":
+        return TaggerInput(self.ids.copy(), self.parts.copy(), self.cases.copy())
 
 
 def explain(tagger: NeuralTagger, words: Sequence[str], column: str) -> list[Reason]:
-    """A reason for every word. One sentence is read 6 times as often as it has words."""
+    """The reason for every word's tag. A sentence of n words is read 6 n + 1 times, in one batch."""
     at = tagger.tagset.columns.index(column)
-    whole = Read(
+    whole = TaggerInput(
         tagger.vocabulary.ids(words), *(each[0] for each in spell([words], len(words), tagger.sightings).values())
     )
     variants = [whole]
@@ -60,14 +62,14 @@ def explain(tagger: NeuralTagger, words: Sequence[str], column: str) -> list[Rea
     return reasons
 
 
-def _without_word(whole: Read, place: int, unknown: int) -> Read:
+def _without_word(whole: TaggerInput, place: int, unknown: int) -> TaggerInput:
     fewer = whole.copy()
     fewer.ids[place], fewer.parts[place], fewer.cases[place] = unknown, NONE, NONE
     return fewer
 
 
-def _without_own(whole: Read, place: int, word: str, what: str, unknown: int) -> Read:
-    """The parts of a word stand in the order of spelling.parts."""
+def _without_own(whole: TaggerInput, place: int, word: str, what: str, unknown: int) -> TaggerInput:
+    """The sentence with one of OWN left out; the parts of a word are in the order of spelling.parts."""
     fewer = whole.copy()
     ends = min(LONGEST, len(word.lower()))
     itself = 2 * ends

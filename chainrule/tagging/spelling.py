@@ -1,4 +1,4 @@
-"""What the letters of a word tell: how it begins and ends, what is in it, and its case, each as a hash.
+"""Features of a word's spelling: how it begins and ends, the letters within, and its case, each as a hash.
 
 'walk' -> the hashes of w…, wa…, wal…, walk…, …k, …lk, …alk, …walk, of walk itself, and of <wa, wal, alk, lk>, <wal,
 walk, alk>
@@ -14,13 +14,13 @@ import numpy as np
 from chainrule.tagging import case
 
 LONGEST = 5  # beginning or ending
-INNER = (3, 4)  # letters of what is in a word
-PARTS = 31  # of a word, at the most; what is in it comes last
-NONE = 0  # where a word has fewer
+INNER = (3, 4)  # letters of a piece from within a word
+PARTS = 31  # of a word at most; the pieces from within come last and are cut off first
+NONE = 0  # the hash of no part, where a word has fewer
 
 
 def parts(word: str) -> list[str]:
-    """['w…', …, '…k', …, '<walk>=', '<wa', …], shorter words having fewer of them; capitals are small letters."""
+    """['w…', …, '…k', …, '<walk>=', '<wa', …], of the word in lower case; short words have fewer."""
     lower = word.lower()
     whole = f"<{lower}>"
     lengths = range(1, min(LONGEST, len(lower)) + 1)
@@ -31,7 +31,7 @@ def parts(word: str) -> list[str]:
 def spell(
     sentences: Sequence[Sequence[str]], time: int, sightings: case.Sightings, is_learned: bool = False
 ) -> dict[str, np.ndarray]:
-    """Of all words, the hashes of their parts and cases: (sentences, time, several), NONE where there is none."""
+    """The hashes of the parts and cases of all words: (sentences, time, several), NONE where there is none."""
     sizes = {"parts": PARTS, "cases": case.COUNT}
     found = {name: np.full((len(sentences), time, size), NONE, np.int64) for name, size in sizes.items()}
     for at, words in enumerate(sentences):
@@ -42,7 +42,7 @@ def spell(
 
 @lru_cache(maxsize=1 << 17)
 def hashes(word: str) -> tuple[int, ...]:
-    """Of the PARTS of a word."""
+    """The hashes of a word's parts, PARTS of them."""
     found = [1 + crc32(part.encode()) for part in parts(word)]
     return (*found, *[NONE] * (PARTS - len(found)))
 
@@ -53,7 +53,7 @@ def _hash(name: str) -> int:
 
 
 def rarities(sentences: Iterable[Sequence[str]], rate: float) -> dict[str, np.ndarray]:
-    """Of every word, how often each of its parts is to be left out: rate / (rate + how many words have it)."""
+    """How often each part of each word is dropped in training: rate / (rate + the number of words that have it)."""
     words = {word for each in sentences for word in each}
     counts = Counter(part for lower in {word.lower() for word in words} for part in set(hashes(lower)))
     return {
@@ -65,7 +65,7 @@ def rarities(sentences: Iterable[Sequence[str]], rate: float) -> dict[str, np.nd
 def rarity_of(
     sentences: Sequence[Sequence[str]], rarities: dict[str, np.ndarray], shape: tuple[int, ...]
 ) -> np.ndarray:
-    """As `spell` lays parts out: (sentences, time, PARTS)."""
+    """The rarities laid out as `spell` lays out the parts: (sentences, time, PARTS)."""
     found = np.zeros(shape, np.float32)
     for at, words in enumerate(sentences):
         found[at, : len(words)] = [rarities[word] for word in words]

@@ -14,12 +14,12 @@ from chainrule.models.contract import IGNORE
 
 @dataclass(frozen=True)
 class TagSet:
-    """The first `shown` columns are what a tagger is for; the others are learned beside them because they help."""
+    """The first `shown` columns are the tagger's purpose; the others are learned with them because that helps."""
 
     columns: tuple[str, ...]
     tags: tuple[tuple[str, ...], ...]
     shown: int
-    together: tuple[tuple[int, ...], ...] = ()  # tags of all shown columns that some word had, by their numbers
+    together: tuple[tuple[int, ...], ...] = ()  # combinations of the shown columns' tags that some word had, by number
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -31,7 +31,7 @@ class TagSet:
         return self.columns[: self.shown]
 
     def numbers(self, sentence: Sentence) -> np.ndarray:
-        """(words, columns), IGNORE where a word has no tag or one that is not known."""
+        """The tags of a sentence by number, (words, columns); IGNORE where a word has no tag or an unknown one."""
         columns = [
             [table.get(tag, IGNORE) for tag in sentence.column(name)]
             for name, table in zip(self.columns, self._tables(), strict=True)
@@ -39,12 +39,12 @@ class TagSet:
         return np.array(columns, np.int64).T
 
     def choose(self, probabilities: Sequence[np.ndarray]) -> np.ndarray:
-        """The most probable tags of all shown columns that go together: (words, tags) each -> (words, shown)."""
+        """The most probable known combination of the shown columns' tags: (words, tags) each -> (words, shown)."""
         known = np.array(self.together).reshape(-1, self.shown)
         if self.shown == 1 or not len(known):
             return np.stack([each.argmax(1) for each in probabilities[: self.shown]], 1)
         logs = [np.log(np.maximum(each, 1e-30)) for each in probabilities[: self.shown]]
-        scores: np.ndarray = sum(each[:, tags] for each, tags in zip(logs, known.T, strict=True))  # type: ignore[assignment]
+        scores: np.ndarray = sum(each[:, tags] for each, tags in zip(logs, known.T, strict=True))
         chosen: np.ndarray = known[scores.argmax(1)]
         return chosen
 
@@ -53,7 +53,7 @@ class TagSet:
 
     @classmethod
     def find(cls, sentences: Sequence[Sentence], shown: Sequence[str], beside: Sequence[str]) -> "TagSet":
-        """Columns that nothing stands in are left out."""
+        """The tags that occur in these columns; columns without any are left out."""
         found = {
             name: tuple(sorted({tag for sentence in sentences for tag in sentence.column(name)} - {NOTHING}))
             for name in dict.fromkeys((*shown, *beside))

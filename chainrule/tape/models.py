@@ -5,7 +5,7 @@ torch models' configurations are.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class MLP(Model[MLPConfig, Array]):
     def logits(self, words: Value, state: Array | None) -> tuple[Value, Array]:
         config, (batch, time) = self.config, words.shape
         none = len(self.parameters["embedding.weight"].array) - 1
-        before = np.full((batch, config.order - 2), none) if state is None else state
+        before = np.full((batch, config.order - 2), none) if state is None else np.asarray(state)
         line = np.concatenate([before, words.array], 1)
         contexts = np.lib.stride_tricks.sliding_window_view(line, config.order - 1, axis=1)[:, :, ::-1]
         embedded = self.embed(Value(contexts, tape=words.tape))  # (batch, time, order - 1, width), the latest first
@@ -146,7 +146,7 @@ class Recurrent(Model[RC, list[Array]]):
         if config.input_scale != 1:
             x = m.Scale(config.input_scale)(x)
         x = self.dropout(x, config.input_dropout)
-        after = []
+        after: list[Array] = []
         for number in range(config.num_layers):
             layer = f"recurrent.cells.{number}"
             input_weight, weight, bias, *more = (
@@ -268,6 +268,6 @@ class Transformer(Model[TransformerConfig, None]):
         return m.Reshape(*x.shape)(m.RMSNorm()(parted, self.parameters[f"{name}.weight"]))
 
 
-MODELS: dict[str, type[Model]] = {
+MODELS: dict[str, type[Model[Any, Any]]] = {
     "mlp": MLP, "bow": BagOfWords, "elman": Elman, "ugrnn": UGRNN, "gru": GRU, "lstm": LSTM, "transformer": Transformer
 }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -19,12 +19,14 @@ from chainrule.data.buckets import group_by_size
 from chainrule.data.pairs import Fields, Pairs, as_documents, in_one_line, read_pairs
 from chainrule.data.split import decide
 from chainrule.errors import Argument, UserError
-from chainrule.evaluation.validation import Validate, Validation, figures_of
+from chainrule.evaluation.figures import Evaluation, LossFigures, loss_figures
+from chainrule.evaluation.validation import Validate, Validation
 from chainrule.generation.beam import Beam, BeamStep, Hypothesis
 from chainrule.generation.search import search
 from chainrule.kernels.threads import threads_for
 from chainrule.models.contract import Batch
 from chainrule.progress import Advance
+from chainrule.runs.records import DataConfig
 from chainrule.storage import load_arrays, save_arrays
 from chainrule.tasks._batches import Ends, PairBatches, condition_of, training_batch
 from chainrule.tasks.base import FOLDER, Material, Prepared, Task
@@ -218,7 +220,7 @@ class PairTask(Task):
             "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
             **vars(material.splitting), "text": parts,
         }  # fmt: skip
-        return Prepared(data, train.files, notes)
+        return Prepared(cast(DataConfig, data), train.files, notes)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -266,9 +268,9 @@ class PairTask(Task):
         quality = self.measure(model, self.held_out.sources[:some], self.held_out.targets[:some], Beam(width=1))
         rank = figures["loss"] if quality is None else -next(iter(quality.values()))
         assert rank is not None
-        return Validation({**figures, **(quality or {})}, rank)
+        return Validation(cast(dict[str, float | None], {**figures, **(quality or {})}), rank)
 
-    def _figures(self, model: Any, part: Measured) -> dict[str, float | None]:
+    def _figures(self, model: Any, part: Measured) -> LossFigures:
         """Loss in nats per token of the targets, eos included, and what follows from it."""
         import torch
 
@@ -284,18 +286,21 @@ class PairTask(Task):
                 loss = model.loss(Batch(window.inputs, window.targets, window.condition))
                 total, count = total + float(loss.total), count + loss.count
         model.train(was_training)
-        return figures_of(total / max(count, 1), part.bytes / part.tokens if self.tokenizer.is_lossless else None)
+        return loss_figures(total / max(count, 1), part.bytes / part.tokens if self.tokenizer.is_lossless else None)
 
     def measure(self, model: Any, sources: list[str], targets: list[str], beam: Beam) -> dict[str, float] | None:
         """How near what it writes comes to these targets; first what the task ranks by."""
         raise NotImplementedError
 
-    def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
+    def evaluate(self, model: Any, recipe: Any) -> Evaluation | None:
         return self.evaluate_on(model, self.held_out) if len(self.held_out) else None
 
-    def evaluate_on(self, model: Any, part: Measured) -> dict[str, Any]:
+    def evaluate_on(self, model: Any, part: Measured) -> Evaluation:
+        loss = self._figures(model, part)
         return {
-            **self._figures(model, part),
+            "loss": loss["loss"],
+            "perplexity": loss["perplexity"],
+            "bits_per_byte": loss["bits_per_byte"],
             "impossible_tokens": 0,
             "tokens": part.tokens,
             "documents": len(part),

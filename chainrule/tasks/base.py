@@ -16,12 +16,15 @@ from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError, did_you_mean
+from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.validation import Validate
+from chainrule.runs.folder import LANGUAGE as LANGUAGE
+from chainrule.runs.folder import TOKENS_FOLDER
+from chainrule.runs.records import DataConfig
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization
 
-LANGUAGE = "language"  # the task of every run that names none: text, predicted from its own past
-FOLDER = "tokens"  # of a run: what training reads
+FOLDER = TOKENS_FOLDER
 
 RESERVED_PART = 0.08  # of a budget in minutes is kept for the final evaluation, where a task does not know better
 
@@ -47,7 +50,7 @@ class Prepared:
     that were read.
     """
 
-    data: dict[str, Any]
+    data: DataConfig
     files: list[str]
     notes: list[str] = field(default_factory=list)
 
@@ -93,9 +96,9 @@ class Task:
         self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
 
     @classmethod
-    def usage(cls, run: str | Path) -> str:
-        """The command to try on a finished run, for the closing line of training."""
-        return f"chainrule {cls.command} {run}"
+    def usages(cls, run: str) -> list[str]:
+        """Commands to try on a finished run, the first one at the end of training, all in its model card."""
+        return [f"chainrule {cls.command} {run}"]
 
     def complete(self, config: Any) -> Any:
         """The model's settings with what the data decide, such as the sizes of further vocabularies."""
@@ -123,7 +126,7 @@ class Task:
         """How the best weights are chosen: a function that measures the model, or a token stream to score."""
         raise NotImplementedError
 
-    def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
+    def evaluate(self, model: Any, recipe: Any) -> Evaluation | None:
         """The final figures: loss, perplexity, bits_per_byte (each may be None), impossible_tokens, tokens and
         documents; and in `figures` what the task itself measures, by name: {'BLEU': 36.5}."""
         raise NotImplementedError

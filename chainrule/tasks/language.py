@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from json import dumps, loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from chainrule.data.batches import Ring, StreamBatches, TrainingBatch
 from chainrule.data.prepare import PreparedText, TextSource, prepare_text
 from chainrule.data.shards import Part, TokenShards
 from chainrule.errors import UserError
+from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.progress import progress
+from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
 from chainrule.tasks._expectation import expect
 from chainrule.tasks.base import FOLDER, LANGUAGE, Material, Prepared
@@ -89,8 +91,8 @@ class Task(base.Task):
         self.bytes_per_token = part.text_bytes / max(part.tokens, 1) if self.tokenizer.is_lossless else None
 
     @classmethod
-    def usage(cls, run: str | Path) -> str:
-        return f"chainrule {cls.command} {run} --prompt '...'"
+    def usages(cls, run: str) -> list[str]:
+        return [f"chainrule sample {run} --prompt 'The'", f"chainrule evaluate {run} other.txt"]
 
     @cached_property
     def counts(self) -> np.ndarray:  # type: ignore[override]
@@ -139,7 +141,7 @@ class Task(base.Task):
             return None
         return spread(self._held_out.tokens(0), recipe.evaluation_tokens)
 
-    def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
+    def evaluate(self, model: Any, recipe: Any) -> Evaluation | None:
         most = None if recipe is None else recipe.final_tokens
         return evaluate_shards(model, self.tokenizer, self._held_out, most)
 
@@ -180,14 +182,14 @@ class Task(base.Task):
         return None if contexts is None else lambda: contexts.look(model, self.tokenizer)
 
 
-def _describe(material: Material, source: TextSource, text: PreparedText) -> dict[str, Any]:
+def _describe(material: Material, source: TextSource, text: PreparedText) -> DataConfig:
     """The text, as config.json of the run tells of it."""
-    data: dict[str, Any] = {
+    data: DataConfig = {
         "inputs": list(material.inputs),
         "validation": list(material.validation),
-        **to_json(material.reading),
+        **cast(DataConfig, to_json(material.reading)),
         "unit": text.unit,
-        **to_json(material.splitting),
+        **cast(DataConfig, to_json(material.splitting)),
         "splits": [to_json(split) for split in source.splits],
         "text": {name: _describe_part(part) for name, part in text.parts.items()},
     }
@@ -200,5 +202,5 @@ def _describe(material: Material, source: TextSource, text: PreparedText) -> dic
     return data
 
 
-def _describe_part(part: Part) -> dict[str, Any]:
+def _describe_part(part: Part) -> PartConfig:
     return {"documents": part.documents, "tokens": part.tokens, "bytes": part.text_bytes, "hash": part.text_hash}

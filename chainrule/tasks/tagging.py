@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from chainrule.data.documents import Documents
 from chainrule.data.pairs import as_documents
 from chainrule.data.split import Splitting, content_fractions
 from chainrule.errors import UserError
+from chainrule.evaluation.figures import Evaluation, loss_figures
 from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.models.contract import IGNORE
+from chainrule.runs.records import DataConfig
 from chainrule.tagging.case import Sightings
 from chainrule.tagging.collate import Vocabulary, collate, spelled
 from chainrule.tagging.measure import measure, measure_baselines
@@ -174,7 +176,7 @@ class Task(base.Task):
             "columns": list(tagset.purpose),
             "text": {"train": _describe_part(train), "validation": _describe_part(validation)},
         }
-        return Prepared(data, [*material.inputs, *material.validation], notes)
+        return Prepared(cast(DataConfig, data), [*material.inputs, *material.validation], notes)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -243,11 +245,11 @@ class Task(base.Task):
         accuracies = {_title(name): 100 * correct[name] / asked[name] for name in self.tagset.purpose if asked[name]}
         return nats / max(count, 1), accuracies
 
-    def evaluate(self, model: Any, recipe: Any) -> dict[str, Any] | None:
+    def evaluate(self, model: Any, recipe: Any) -> Evaluation | None:
         """With those beside it that any tagger should beat."""
         if not self.held_out:
             return None
-        loss, _ = self._look(model)
+        nats, _ = self._look(model)
         given = self.tagger(model).tag([sentence.words for sentence in self.held_out])
         figures: dict[str, float] = {}
         for name in self.tagset.purpose:
@@ -258,8 +260,11 @@ class Task(base.Task):
             figures[_title(name)] = 100 * ours.confusion.accuracy
             for baseline, measured in others.items():
                 figures[f"{name.upper()} by {baseline}"] = 100 * measured.confusion.accuracy
+        loss = loss_figures(nats, None)
         return {
-            **figures_of(loss, None),
+            "loss": loss["loss"],
+            "perplexity": loss["perplexity"],
+            "bits_per_byte": loss["bits_per_byte"],
             "per": "tag",
             "impossible_tokens": 0,
             "tokens": sum(len(sentence.words) for sentence in self.held_out),

@@ -4,9 +4,8 @@ In a style, <s> and </s> stand for the tokens that begin and end the tokenizer's
 for special tokens of it. Only what is ours is searched for such names: whatever people say stays text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from chainrule.errors import UserError
 
@@ -135,8 +134,8 @@ class Chat:
         return list(self.written.pieces(messages))
 
 
-def read_chat(facts: Any) -> Chat | None:
-    """As a run's config.json keeps it."""
+def read_chat(facts: Mapping[str, object] | None) -> Chat | None:
+    """The chat format that a run keeps in its config.json; None where it keeps none."""
     if facts is None:
         return None
     style, system = facts["style"], facts["system"]

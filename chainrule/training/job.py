@@ -8,8 +8,9 @@ from typing import Any
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
-from chainrule.runs.folder import RESUMABLE, hash_file
+from chainrule.runs.folder import RESUMABLE, InputFacts, hash_file
 from chainrule.runs.making import sync
+from chainrule.runs.records import DataConfig
 from chainrule.tasks.base import FOLDER, LANGUAGE
 from chainrule.tasks.language import SOURCES, Sources
 from chainrule.training.engine import check_engine
@@ -24,11 +25,11 @@ class Job:
     architecture: str
     model: dict[str, Any]  # settings of the architecture
     recipe: dict[str, Any]
-    data: dict[str, Any]  # as config.json of the run will say
+    data: DataConfig  # as config.json of the run will have it
     notes: list[str]
     started_at: float
     overwrite: bool  # whether the run replaces an older one of its name
-    files: list[dict[str, Any]]  # what was read: path, bytes, sha256
+    files: list[InputFacts]  # what was read
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen for the user, and for what reason
     budget_seconds: float | None = None  # of minutes, what is left for the loop

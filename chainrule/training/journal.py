@@ -8,11 +8,12 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 
 from chainrule.config import without_infinities
+from chainrule.runs.records import parse_event
 from chainrule.training.callbacks import Callback, Record
 
 LAST = "trained"  # the event that every run ends with; it is written with the run, of counting models too
@@ -74,19 +75,9 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:
     with open(path, "rb") as file:
         for line in file:
             try:
-                event = json.loads(line)
-            except ValueError:
+                yield line.rstrip(b"\n"), cast(Record, parse_event(line))
+            except (ValueError, KeyError, TypeError):
                 continue
-            if isinstance(event, dict) and "event" in event:
-                yield line.rstrip(b"\n"), _modern(event)
-
-
-def _modern(event: Record) -> Record:
-    """Events as they are written today: before version 0.2, a probe was a glimpse, and its top tokens were faces."""
-    if event["event"] != "glimpse":
-        return event
-    contexts = [{"top" if name == "faces" else name: each[name] for name in each} for each in event["contexts"]]
-    return event | {"event": "probe", "contexts": contexts}
 
 
 def _cut_torn_end(path: Path) -> None:

@@ -8,7 +8,8 @@ from chainrule.data.batches import Batches
 from chainrule.errors import Diverged, Stopped, UserError
 from chainrule.models._neural import NeuralModel
 from chainrule.runs.folder import RESUMABLE, describe_files
-from chainrule.runs.write import write_run
+from chainrule.runs.records import TrainingFigures
+from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task, find_task
 from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
@@ -77,7 +78,7 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     validation = task.evaluate(trainer.model, trainer.recipe)
     evaluated_at = time.time()
     seconds = trainer.position.seconds
-    metrics = {
+    metrics: TrainingFigures = {
         "seconds": round(seconds if is_resumed else evaluated_at - job.started_at, 3),
         "training_seconds": round(seconds, 3),
         "evaluation_seconds": round(evaluated_at - trained_at, 3),
@@ -91,10 +92,20 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     for source, epochs in zip(job.data.get("mixture", []), trainer.epochs_seen, strict=False):
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
-    write_run(
-        folder, path.name, job.architecture, trainer.model, task.tokenizer, job.data, notes, metrics, job.started_at,
-        training={"recipe": job.recipe, "why": job.why}, task=job.task,
-    )  # fmt: skip
+    contents = RunContents(
+        path.name,
+        job.architecture,
+        trainer.model,
+        task.tokenizer,
+        job.data,
+        notes,
+        metrics,
+        job.started_at,
+        training={"recipe": job.recipe, "why": job.why},
+        task=job.task,
+        uses=task.usages(path.name),
+    )
+    write_run(folder, contents)
 
 
 def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = ()) -> Trainer:

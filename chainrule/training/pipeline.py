@@ -10,7 +10,8 @@ from typing import Any
 from chainrule.errors import UserError
 from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
 from chainrule.runs.making import check_free, free_name, new_run
-from chainrule.runs.write import write_run
+from chainrule.runs.records import TrainingFigures
+from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task
 from chainrule.training.request import Request, default_name
 from chainrule.training.resolve import Resolved, material, resolve
@@ -63,14 +64,23 @@ def count_and_write(request: Request, resolved: Resolved, prepared: Prepared, ta
     tokenizer = task.tokenizer
     model = task.fit(resolved.module.Model(resolved.config, tokenizer.vocabulary_size, tokenizer.eos))
     fitted_at = time.time()
-    metrics = {
+    metrics: TrainingFigures = {
         "seconds": round(fitted_at - request.started_at, 3),
         "reading_seconds": round(read_at - request.started_at, 3),
         "training_seconds": round(fitted_at - read_at, 3),
         "tokens": prepared.data["text"]["train"]["tokens"],
         "validation": task.evaluate(model, None),
     }
-    write_run(
-        task.folder, path.name, resolved.architecture, model, tokenizer, prepared.data, prepared.notes, metrics,
-        request.started_at, task=request.task,
-    )  # fmt: skip
+    contents = RunContents(
+        path.name,
+        resolved.architecture,
+        model,
+        tokenizer,
+        prepared.data,
+        prepared.notes,
+        metrics,
+        request.started_at,
+        task=request.task,
+        uses=task.usages(path.name),
+    )
+    write_run(task.folder, contents)

@@ -11,7 +11,7 @@ import torch
 from chainrule.interop import write
 from chainrule.interop._parity import Check
 from chainrule.runs.folder import Run
-from chainrule.runs.pairs import load_pairs_run
+from chainrule.tasks._pair_run import load_pairs_run
 from tests.interop.test_llama2c import STORIES, needs_stories
 
 Result = tuple[int, str, str]

@@ -17,9 +17,10 @@ from chainrule.generation.search import search
 from chainrule.interop.marian.read import Translator, read_marian
 from chainrule.interop.read import read_model
 from chainrule.models.contract import Batch, log_softmax
-from chainrule.runs.pairs import load_pairs_run
 from chainrule.runs.write import store
 from chainrule.tasks._batches import condition_of, training_batch
+from chainrule.tasks._pair_files import pair_files
+from chainrule.tasks._pair_run import load_pairs_run
 from tests.interop.spm_files import write_spm
 
 transformers = pytest.importorskip("transformers")
@@ -183,7 +184,8 @@ def test_a_run_of_it_translates_as_it_did(folder, tmp_path):
     assert (found.architecture, found.task, found.format) == ("conditional", "translation", "huggingface")
     data = {"inputs": [str(folder)], "unit": "line"}
     path = tmp_path / "run"
-    store(path, found.architecture, found.model, found.tokenizer, data, False, task=found.task, source=found.source)
+    extra = pair_files(found.tokenizer, found.source)
+    store(path, found.architecture, found.model, found.tokenizer, data, False, task=found.task, extra=extra)
     run = load_pairs_run(path)
     again, kept = run.model.state_dict(), found.model.state_dict()
     assert all(torch.equal(again[name], kept[name]) for name in kept)

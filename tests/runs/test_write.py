@@ -1,6 +1,7 @@
-"""A run remembers how its texts begin and end, where that is not as usual."""
+"""What is stored as a run: how its texts begin and end, its model card, and what its task adds."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -24,3 +25,38 @@ def test_the_tokens_that_begin_and_end_texts_are_kept(start: int | str | None, e
     store(tmp_path / "run", "ngram", model, tokenizer, {"inputs": ["x"], "unit": "line"}, False)
     found = Run(tmp_path / "run").tokenizer
     assert (found.start, found.eos, found.end) == (tokenizer.start, tokenizer.eos, end)
+
+
+def store_bigrams(path: Path, **more: Any) -> Run:
+    tokenizer = trained("bpe")
+    stream = [tokenizer.eos, *tokenizer.encode("the cat").tolist(), tokenizer.eos]
+    model = ngram.Model(ngram.Config(order=2), tokenizer.vocabulary_size, tokenizer.eos).fit([stream])
+    return store(path, "ngram", model, tokenizer, {"inputs": ["x"], "unit": "line"}, False, **more)
+
+
+def test_the_card_of_a_language_model_says_how_to_sample_and_to_evaluate(tmp_path: Path):
+    run = store_bigrams(tmp_path / "cats")
+    card = (run.path / "README.md").read_text()
+    assert "A language model of kind `ngram`" in card
+    assert (
+        "```\nchainrule sample cats --prompt 'The'\nchainrule evaluate cats other.txt\nchainrule show cats\n```" in card
+    )
+    assert run.task == "language" and "task" not in run.config
+
+
+def test_a_task_gives_its_own_commands_and_files(tmp_path: Path):
+    def extra(folder: Path) -> None:
+        (folder / "labels.json").write_text("[]")
+
+    run = store_bigrams(tmp_path / "cats", task="naming", uses=["chainrule name cats"], extra=extra)
+    card = (run.path / "README.md").read_text()
+    assert "A model for naming of kind `ngram`" in card
+    assert "```\nchainrule name cats\nchainrule show cats\n```" in card
+    assert run.task == "naming"
+    assert "labels.json" in run.manifest and run.verify() == []
+
+
+def test_the_last_event_of_a_run_says_what_it_is(tmp_path: Path):
+    run = store_bigrams(tmp_path / "cats")
+    assert run.trained == {"event": "trained", "validation": None, "parameters": run.model.num_parameters}
+    assert run.metrics == [run.trained]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import exp
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from chainrule.evaluation.score import NATS_PER_BIT, score
 from chainrule.generation import Sampling, sample
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
+from chainrule.runs.records import Event, TrainedEvent
 from chainrule.storage import load_arrays, save_arrays
 
 MOST_BYTES = 2_000_000  # of a longer text, documents from all over it are measured up to so many bytes
@@ -92,9 +92,9 @@ def measure(label: str, run: Run, text: CommonText) -> ModelScores:
     """Score the common text with a run's model and draw a sample from it."""
     with progress(f"measuring {label}", text.total_bytes):
         scores = score(run.model, run.tokenizer, text)
-    last = run.metrics[-1] if run.metrics else {}
+    last = run.trained
     written, speed = _write(run)
-    seconds = last.get("training_seconds")
+    seconds, tokens = (last.get("training_seconds"), last.get("tokens")) if last else (None, None)
     counted = run.counted_documents()
     return ModelScores(
         label=label,
@@ -107,12 +107,12 @@ def measure(label: str, run: Run, text: CommonText) -> ModelScores:
         tokens=scores.tokens + 1,
         parameters=run.model.num_parameters,
         model_bytes=sum(entry["bytes"] for name, entry in run.manifest.items() if name.startswith("model.")),
-        seconds=last.get("seconds"),
-        training_speed=last["tokens"] / max(seconds, 1e-9) if seconds is not None and "tokens" in last else None,
+        seconds=last.get("seconds") if last else None,
+        training_speed=tokens / max(seconds, 1e-9) if seconds is not None and tokens is not None else None,
         generation_speed=speed,
         sample=written,
         seen=0 if counted is None else int(np.isin(text.hashes, np.array(counted, np.uint64)).sum()),
-        curve=_curve(run.metrics),
+        curve=_curve(run.metrics, last),
     )
 
 
@@ -127,15 +127,16 @@ def _write(run: Run) -> tuple[str, float]:
     return " ".join(first.text.split()), count / max(time.perf_counter() - began, 1e-9)
 
 
-def _curve(metrics: list[dict[str, Any]]) -> tuple[tuple[float, float, float], ...]:
+def _curve(metrics: list[Event], trained: TrainedEvent | None) -> tuple[tuple[float, float, float], ...]:
     """The learning curve from a run's metrics; a model that counts has one point, its end."""
-    last = metrics[-1].get("validation") if metrics else None
-    if not last or last.get("loss") is None or "seconds" not in metrics[-1]:
+    last = trained["validation"] if trained else None
+    if not trained or not last or last["loss"] is None or "seconds" not in trained:
         return ()
-    end, per_byte = metrics[-1]["seconds"], last["tokens"] / max(last["bytes"], 1)
-    learning = [each for each in metrics if each["event"] == "evaluation" and each["loss"] is not None]
-    late = max(end - metrics[-1].get("evaluation_seconds", 0.0) - learning[-1]["seconds"], 0.0) if learning else 0.0
-    points = [(each["seconds"] + late, each["loss"]) for each in learning[:-1]] + [(end, last["loss"])]
+    end, per_byte = trained["seconds"], last["tokens"] / max(last["bytes"], 1)
+    learning = [(each["seconds"], each["loss"]) for each in metrics if each["event"] == "evaluation"]
+    known = [(at, loss) for at, loss in learning if loss is not None]
+    late = max(end - trained.get("evaluation_seconds", 0.0) - known[-1][0], 0.0) if known else 0.0
+    points = [(at + late, loss) for at, loss in known[:-1]] + [(end, last["loss"])]
     return tuple((at, loss * per_byte / NATS_PER_BIT, loss / NATS_PER_BIT) for at, loss in points)
 
 

@@ -1,5 +1,7 @@
 """The computation graph of a small model on our own tape, with every value and, after a walk back, every gradient."""
 
+from typing import Any
+
 import numpy as np
 
 from chainrule import registry
@@ -28,7 +30,7 @@ def computation(model: str, length: int) -> list[Node]:
     return graph(tape, parameters)
 
 
-def _tiny(model: str, vocabulary_size: int) -> Model:
+def _tiny(model: str, vocabulary_size: int) -> Model[Any, Any]:
     """The model on our tape in its tiny size, with the weights that torch starts from; the same every time."""
     import torch
 

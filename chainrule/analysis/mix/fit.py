@@ -25,7 +25,7 @@ def _edges(model: Model, signal: np.ndarray) -> np.ndarray:
     """Where buckets end: between any two lengths of context, or at entropies that cut the text into equal shares."""
     if model.config.by == "order":
         assert model.guide is not None
-        return np.arange(model.parts[model.guide].config.order - 1) + 0.5  # type: ignore[attr-defined]
+        return np.arange(model.parts[model.guide].config.order - 1) + 0.5
     if model.config.by == "entropy":
         shares = np.arange(1, ENTROPY_BUCKETS) / ENTROPY_BUCKETS
         return np.quantile(signal, shares).astype(np.float64)

@@ -2,49 +2,24 @@
 
 from dataclasses import asdict
 from math import exp, isfinite
-from typing import TypedDict
 
 import numpy as np
 
 from chainrule.analysis.mix.text import ScoredText
-from chainrule.evaluation.score import NATS_PER_BIT, Scores
+from chainrule.evaluation.figures import NATS_PER_BIT, Evaluation, MixEvaluation, MixPart
+from chainrule.evaluation.score import Scores
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.models.contract import architecture_of
 from chainrule.models.mix import Model
 
 
-class TextFigures(TypedDict):
-    """Of one model on one text, per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
-
-    loss: float | None
-    perplexity: float | None
-    bits_per_byte: float | None
-    impossible_tokens: int
-    tokens: int
-    documents: int
-    bytes: int
-
-
-class PartFigures(TextFigures):
-    name: str
-    architecture: str
-    weight: float  # on average over the text
-
-
-class MixFigures(TextFigures):
-    """Of a mix and its parts; `against` compares it with the best part, None where that cannot be done."""
-
-    parts: list[PartFigures]
-    against: dict[str, object] | None
-
-
-def measure_gain(model: Model, text: ScoredText) -> MixFigures:
+def measure_gain(model: Model, text: ScoredText) -> MixEvaluation:
     """The figures of the mix and of each of its parts."""
     scores = [text.scores_of_part(part) for part in range(len(model.parts))]
     mixed = text.scores_of_mix(model)
     weights = model.weights[model.buckets(text.signal)].mean(0)
     lossless = text.tokenizer.is_lossless
-    parts: list[PartFigures] = [
+    parts: list[MixPart] = [
         {"name": name, "architecture": architecture_of(part), "weight": float(weight), **figures(each, lossless)}
         for name, part, weight, each in zip(model.names, model.parts, weights, scores, strict=True)
     ]
@@ -52,8 +27,8 @@ def measure_gain(model: Model, text: ScoredText) -> MixFigures:
     return {**figures(mixed, lossless), "parts": parts, "against": _compare(mixed, scores[best], model.names[best])}
 
 
-def figures(scores: Scores, is_lossless: bool) -> TextFigures:
-    """The same figures that training reports of its validation text."""
+def figures(scores: Scores, is_lossless: bool) -> Evaluation:
+    """As training reports them: per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
     tokens, size = int(scores.tokens.sum()) + len(scores), int(scores.text_bytes.sum())
     nats = float(scores.nats.sum())
     loss = nats / tokens if isfinite(nats) else None

@@ -15,7 +15,8 @@ from chainrule.models.contract import learns
 from chainrule.models.mix import Config, Model
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.making import check_free, free_name, new_run
-from chainrule.runs.write import write_run
+from chainrule.runs.records import DataConfig, TrainingFigures
+from chainrule.runs.write import RunContents, write_run
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,16 @@ def mix(request: MixRequest) -> Run:
         model = fit(model, text)
         validation = measure_gain(model, text)
         test = measure_gain(model, read_text(model, first.tokenizer, tested_on.batches())) if tested_on else None
-        metrics = {"seconds": round(time.time() - request.started_at, 3), "validation": validation, "test": test}
+        metrics: TrainingFigures = {
+            "seconds": round(time.time() - request.started_at, 3),
+            "validation": validation,
+            "test": test,
+        }
         data, notes = _describe_data(request), _notes(fitted_on, tested_on)
-        write_run(folder, path.name, "mix", model, first.tokenizer, data, notes, metrics, request.started_at)
+        contents = RunContents(
+            path.name, "mix", model, first.tokenizer, data, notes, metrics, request.started_at
+        )  # fmt: skip
+        write_run(folder, contents)
     return Run(path)
 
 
@@ -70,13 +78,13 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
     """The text that was named, or the validation text that all runs share and that none was trained on."""
     if request.on:
         return _corpus(request.runs[0], request.on)
-    kept = [run.config["data"].get("text", {}).get("validation", {}) for run in request.runs]
+    kept = [run.config["data"].get("text", {}).get("validation") for run in request.runs]
     for run, part in zip(request.runs, kept, strict=True):
-        if not part.get("documents"):
+        if part is None or not part["documents"]:
             raise UserError(
                 f"'{run.path}' has no text kept aside to fit the weights on; name one that is new: --on TEXT"
             )
-        if part["hash"] != kept[0]["hash"]:
+        if kept[0] and part["hash"] != kept[0]["hash"]:
             raise UserError(
                 f"'{request.runs[0].path}' and '{run.path}' kept different texts aside, and one may have learned what "
                 "the other kept; name a text that is new to all of them: --on TEXT"
@@ -87,11 +95,11 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
 def _corpus(run: Run, inputs: Sequence[str]) -> Corpus:
     """A text that is read with the settings of the run's own text."""
     data, usual = run.config["data"], Reading()
-    unit, name, encoding = (data.get(each, getattr(usual, each)) for each in ("unit", "field", "encoding"))
-    return Corpus(inputs, Reading(unit, name, encoding))
+    unit, field, encoding = data.get("unit", usual.unit), data.get("field", usual.field), data.get("encoding")
+    return Corpus(inputs, Reading(unit, field, encoding or usual.encoding))
 
 
-def _describe_data(request: MixRequest) -> dict[str, object]:
+def _describe_data(request: MixRequest) -> DataConfig:
     return {
         "inputs": list(dict.fromkeys(each for run in request.runs for each in run.config["data"]["inputs"])),
         "unit": request.runs[0].config["data"]["unit"],

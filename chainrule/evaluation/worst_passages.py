@@ -1,4 +1,4 @@
-"""The passages a model found hardest, with the place in the user's files where each stands."""
+"""The passages of a text that a model predicts worst, each with its place in the user's files."""
 
 import heapq
 from collections.abc import Iterable
@@ -8,16 +8,19 @@ from math import inf
 import numpy as np
 
 from chainrule.data.documents import Documents
-from chainrule.evaluation.score import NATS_PER_BIT, score_documents
+from chainrule.evaluation.figures import NATS_PER_BIT
+from chainrule.evaluation.score import score_documents
 from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 
-IMPOSSIBLE = 1e6  # bits, in place of infinitely many
+IMPOSSIBLE = 1e6  # bits that stand for infinitely many
 
 
 @dataclass(frozen=True, order=True)
-class Passage:
-    bits_per_token: float  # infinite where the model takes a token of it for impossible
+class WorstPassage:
+    """One passage, and how badly it was predicted."""
+
+    bits_per_token: float  # infinite where the model gives a token of it probability zero
     path: str
     line: int
     text: str
@@ -25,28 +28,28 @@ class Passage:
 
 def worst_passages(
     model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Documents], count: int = 5, length: int = 20
-) -> list[Passage]:
-    """The `count` runs of up to `length` tokens within a document with the most bits per token, hardest first."""
-    worst: list[Passage] = []
+) -> list[WorstPassage]:
+    """The `count` passages of up to `length` tokens of one document with the most bits per token, worst first."""
+    worst: list[WorstPassage] = []
     newlines = np.array([each.count(b"\n") for each in tokenizer.token_bytes])
     for documents in batches:
         if not len(documents):
             continue
         scores, stream, found = score_documents(model, tokenizer, documents)
-        bits = np.minimum(-found / NATS_PER_BIT, IMPOSSIBLE)  # the worst, but it must add up
+        bits = np.minimum(-found / NATS_PER_BIT, IMPOSSIBLE)  # finite, so that it can be summed
         ends = np.cumsum(scores.tokens + 1)
         for start, mean, size in _windows(bits, ends, length, count):
             document = int(np.searchsorted(ends, start, side="right"))
             begin = int(ends[document - 1]) if document else 0
             text = tokenizer.decode(stream[1 + start : 1 + start + size])
             line = int(documents.lines[document] + newlines[stream[1 + begin : 1 + start]].sum())
-            worst.append(Passage(mean if mean < IMPOSSIBLE / length else inf, documents.path, line, text))
+            worst.append(WorstPassage(mean if mean < IMPOSSIBLE / length else inf, documents.path, line, text))
         worst = heapq.nlargest(count, worst)
     return worst
 
 
 def _windows(bits: np.ndarray, ends: np.ndarray, length: int, count: int) -> list[tuple[int, float, int]]:
-    """(start, mean bits, size) of the hardest windows that do not overlap; a short document is one window."""
+    """(start, mean bits, size) of the worst windows that do not overlap; a short document is one window."""
     total = np.concatenate([[0.0], np.cumsum(bits)])
     starts = np.concatenate([[0], ends[:-1]])
     document = np.repeat(np.arange(len(ends)), ends - starts)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainrule.data.documents import Documents
-from chainrule.evaluation.passages import Passage, worst_passages
+from chainrule.evaluation.worst_passages import WorstPassage, worst_passages
 from chainrule.models.contract import LanguageModel
 from chainrule.text.base import Tokenizer
 from tests.evaluation.toys import LINES, BigramModel, as_lines, random_model, tokenizer_of
@@ -42,7 +42,7 @@ def text_of(tokenizer: Tokenizer, line: str, start: int, stop: int) -> str:
     return tokenizer.decode(tokenizer.encode(line)[start:stop])
 
 
-def in_order(passages: list[Passage]) -> bool:
+def in_order(passages: list[WorstPassage]) -> bool:
     means = [passage.bits_per_token for passage in passages]
     return means == sorted(means, reverse=True)
 

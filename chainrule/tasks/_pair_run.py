@@ -1,4 +1,4 @@
-"""A run that writes one text from another, with all that is needed to use it."""
+"""A run that writes one text from another, together with the task that reads its sources and writes its targets."""
 
 import os
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import Any
 from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
-from chainrule.runs.folder import Run
+from chainrule.runs.folder import LANGUAGE, Run
 from chainrule.tasks._pairs import PairTask
-from chainrule.tasks.base import LANGUAGE, find_task
+from chainrule.tasks.base import find_task
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -25,7 +25,7 @@ class PairsRun:
         return self.run.model
 
     def translate(self, texts: str | Sequence[str], **beam: Any) -> Any:
-        """The best text of a source, or of each of several; settings as in `chainrule translate` (width, ...)."""
+        """The best text for one source, or for each of several; settings as in `chainrule translate` (width, ...)."""
         sources = [texts] if isinstance(texts, str) else list(texts)
         search = override(Beam(width=DEFAULT_WIDTH), beam, "translate")
         written = [each.texts[0] for each in self.task.write(self.model, sources, search, search.truncate)]
@@ -44,7 +44,7 @@ def load_pairs_run(path: str | os.PathLike[str]) -> PairsRun:
 
 
 def pair_task(run: Run) -> PairTask | None:
-    """What it was trained for, if that is to write one text from another."""
+    """The task of a run, where that is to write one text from another; else None."""
     if run.task == LANGUAGE:
         return None
     task = find_task(run.task)
