@@ -117,7 +117,7 @@ def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path
     code, out, _ = chainrule("explain", toy, "rot blau", "--html", "page.html")
     assert code == 0 and out.startswith("blue red") and "looked at" in out
     page = Path("page.html").read_text()
-    assert page.count("<tr><th>") == 6 and "aria-label='the beam as a tree'" in page
+    assert page.count("<tr><th>") == 6 and 'aria-label="the beam as a tree"' in page
     code, out, _ = chainrule("explain", toy, "rot blau", "--json")
     found = json.loads(out)
     assert "".join(found["target"][:-1]).strip() == found["text"] == "blue red"
