@@ -1,4 +1,4 @@
-"""How plots look: one style for every picture of a run, drawn without pyplot, which would look for a display.
+"""The style of all plots. They are drawn without pyplot, which would look for a display.
 
 The same figures give the same bytes, whatever the user's own settings of matplotlib.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PAPER, INK, FAINT, GRID = "#ffffff", "#24292f", "#6e7781", "#e6e8eb"
 BLUE, ORANGE = "#0072b2", "#d55e00"  # told apart by colour-blind eyes too
-STYLE: dict[Any, Any] = {
+STYLE: dict[str, object] = {
     "svg.hashsalt": "chainrule",  # names within the file: the same every time
     "svg.fonttype": "none",  # text stays text
     "path.simplify": False,
@@ -56,7 +56,7 @@ STYLE: dict[Any, Any] = {
 
 
 def write_plots(folder: Path, draw: Callable[[], Mapping[str, "Figure"]]) -> list[str]:
-    """What `draw` gives, as name.svg each, into `folder`, which is made; what could not be drawn, as notes."""
+    """Write each figure that `draw` gives as name.svg into `folder`; returns notes on what could not be drawn."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -70,13 +70,13 @@ def write_plots(folder: Path, draw: Callable[[], Mapping[str, "Figure"]]) -> lis
 
 
 @contextmanager
-def styled(changes: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """with styled(): figures are made, and turned into pictures, in our style and no other."""
+def styled(changes: Mapping[str, object] | None = None) -> Iterator[None]:
+    """Within the block, figures are made and saved in our style, whatever the user's settings."""
     import matplotlib
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever the user's own settings
-        matplotlib.rcParams.update(STYLE | dict(changes or {}))
+        matplotlib.rcParams.update(STYLE | dict(changes or {}))  # type: ignore[arg-type]
         yield
 
 
@@ -107,7 +107,7 @@ def make_axes(title: str, across: str) -> tuple["Figure", "Axes"]:
 
 
 def mark_decades(axis: "Axis", values: np.ndarray) -> None:
-    """An axis by logarithm, marked at 1, 2, 5, 10 …, or at powers of ten alone where there are many."""
+    """Ticks of a logarithmic axis at 1, 2, 5, 10 …, or at powers of ten alone where there would be many."""
     from matplotlib.ticker import LogLocator
 
     positive = values[values > 0]
@@ -125,7 +125,7 @@ def short(value: float, place: float | None = None) -> str:
 
 
 def name_lines(axes: "Axes") -> None:
-    """Between the title and the plot, where no line runs."""
+    """Put the legend between the title and the plot, where it hides no line."""
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, borderaxespad=0.5, borderpad=0)
 
 

@@ -134,7 +134,7 @@ class _Line:
     def chances(self, shares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """log p of each wanted token at these shares (shares, target), the hidden vectors, and the points."""
         points = (self.average + shares[:, None, None] * self.way).requires_grad_()  # (shares, places, width)
-        state = self.model.begin_from(points, self.lengths.expand(len(shares)), keeps=False)
+        state = self.model.begin_from(points, self.lengths.expand(len(shares)), is_continued=False)
         hidden, _ = self.model.read(self.read.expand(len(shares), -1), state)
         places = torch.arange(len(self.wanted))
         return self.model.output(hidden).log_softmax(-1)[:, places, self.wanted], hidden, points

@@ -29,7 +29,7 @@ def test_attributions_add_up_to_what_the_source_does(settings):
     built, read, wanted = model(**settings), np.array([[EOS, 3, 5]]), np.array([3, 5, EOS])
 
     def chances(vectors):
-        state = built.begin_from(vectors, torch.tensor([4]), keeps=False)
+        state = built.begin_from(vectors, torch.tensor([4]), is_continued=False)
         hidden, _ = built.read(torch.from_numpy(read), state)
         return built.output(hidden).log_softmax(-1)[0, range(3), wanted.tolist()].detach().numpy()
 
