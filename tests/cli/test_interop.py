@@ -133,11 +133,11 @@ def test_models_that_no_other_program_computes_are_told_what_to_change(chainrule
     code, _, err = chainrule("export", "runs/fast", "--to", "gguf")
     assert code == 2
     assert "activation=swiglu (it has relu-squared)" in err
-    assert "--size llama-tiny makes one that can leave" in err
+    assert "--size llama-tiny makes one that can be exported" in err
     chainrule("train", cows, "--as", "runs/ngram")
     code, _, err = chainrule("export", "runs/ngram", "--to", "huggingface")
     assert code == 2
-    assert "n-grams leave --to arpa" in err
+    assert "n-grams are exported as arpa" in err
 
 
 @needs_stories
@@ -174,7 +174,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere.gguf", "does not exist; import takes a folder of Hugging Face"),
+        ("nowhere.gguf", "does not exist; import takes an ARPA file, a .gguf file, a folder of Hugging Face"),
         ("model.safetensors", "holds weights alone; name its folder"),
         ("model.gguf", "is not a GGUF file, or is cut off"),
         ("model.pt", "is not a checkpoint of plain tensors"),
