@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.interop import write
+from chainrule.interop import _parity
 from chainrule.interop._parity import Check
 from chainrule.runs.folder import Run
 from chainrule.runs.pairs import load_pairs_run
@@ -62,7 +62,7 @@ def test_the_report_is_saved_and_printed(chainrule, llama):
 
 
 def test_files_that_others_read_otherwise_are_removed(chainrule, llama, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check("other", 0.5, 1e-4))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check("other", 0.5, 1e-4))
     code, _, err = chainrule("export", llama, "--to", "huggingface", "-o", "out")
     assert code == 2
     assert "the exported files were removed, for they are not this model" in err
@@ -71,7 +71,7 @@ def test_files_that_others_read_otherwise_are_removed(chainrule, llama, monkeypa
 
 
 def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
     Path("thesis").mkdir()
     Path("thesis/chapter").write_text("years of work")
     for arguments, told in (
@@ -91,7 +91,7 @@ def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: p
 
 def test_a_file_and_what_lies_beside_it_are_replaced_only_if_exported(chainrule, llama, monkeypatch):
     pytest.importorskip("gguf")
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
     kept = ("cows.gguf", "cows.md", "cows.parity.json", "own.gguf.md")
     for name in kept:
         Path(name).write_text("years of work")
