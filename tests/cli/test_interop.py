@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from chainrule.interop import write
+from chainrule.interop import _parity
 from chainrule.interop._parity import Check
 from chainrule.runs.folder import Run
 from chainrule.tasks._pair_run import load_pairs_run
@@ -62,7 +62,7 @@ def test_the_report_is_saved_and_printed(chainrule, llama):
 
 
 def test_files_that_others_read_otherwise_are_removed(chainrule, llama, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check("other", 0.5, 1e-4))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check("other", 0.5, 1e-4))
     code, _, err = chainrule("export", llama, "--to", "huggingface", "-o", "out")
     assert code == 2
     assert "the exported files were removed, for they are not this model" in err
@@ -71,7 +71,7 @@ def test_files_that_others_read_otherwise_are_removed(chainrule, llama, monkeypa
 
 
 def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
     Path("thesis").mkdir()
     Path("thesis/chapter").write_text("years of work")
     for arguments, told in (
@@ -91,7 +91,7 @@ def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: p
 
 def test_a_file_and_what_lies_beside_it_are_replaced_only_if_exported(chainrule, llama, monkeypatch):
     pytest.importorskip("gguf")
-    monkeypatch.setattr(write.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
+    monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check(question.package, note="not here"))
     kept = ("cows.gguf", "cows.md", "cows.parity.json", "own.gguf.md")
     for name in kept:
         Path(name).write_text("years of work")
@@ -133,11 +133,11 @@ def test_models_that_no_other_program_computes_are_told_what_to_change(chainrule
     code, _, err = chainrule("export", "runs/fast", "--to", "gguf")
     assert code == 2
     assert "activation=swiglu (it has relu-squared)" in err
-    assert "--size llama-tiny makes one that can leave" in err
+    assert "--size llama-tiny makes one that can be exported" in err
     chainrule("train", cows, "--as", "runs/ngram")
     code, _, err = chainrule("export", "runs/ngram", "--to", "huggingface")
     assert code == 2
-    assert "n-grams leave --to arpa" in err
+    assert "n-grams are exported as arpa" in err
 
 
 @needs_stories
@@ -174,7 +174,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere.gguf", "does not exist; import takes a folder of Hugging Face"),
+        ("nowhere.gguf", "does not exist; import takes an ARPA file, a .gguf file, a folder of Hugging Face"),
         ("model.safetensors", "holds weights alone; name its folder"),
         ("model.gguf", "is not a GGUF file, or is cut off"),
         ("model.pt", "is not a checkpoint of plain tensors"),

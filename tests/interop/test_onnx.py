@@ -71,5 +71,5 @@ def test_others_read_a_whole_text(name: str, changes: dict[str, Any], tmp_path: 
 
 
 def test_models_that_count_are_told_where_they_can_go(tmp_path: Path):
-    with pytest.raises(UserError, match="n-grams go --to arpa"):
+    with pytest.raises(UserError, match="n-grams are exported as arpa"):
         write_onnx(ngram.Model(ngram.Config(), 10, 9), bpe(), tmp_path)

@@ -44,7 +44,7 @@ def test_every_setting_that_others_compute_otherwise_is_refused(profile: str, ch
         profile_of(transformer(profile, bpe(), **changes))
     assert told in str(refused.value)
     assert str(refused.value).count("(it has") == 1
-    assert f"--size {profile}-tiny makes one that can leave" in str(refused.value)
+    assert f"--size {profile}-tiny makes one that can be exported" in str(refused.value)
 
 
 @pytest.mark.parametrize("size", ["gpt2-tiny", "llama-tiny"])
@@ -53,5 +53,5 @@ def test_the_sizes_that_refusals_name_can_leave(size: str):
 
 
 def test_other_kinds_of_models_are_told_where_they_can_go():
-    with pytest.raises(UserError, match="models that learn by gradient --to onnx"):
+    with pytest.raises(UserError, match="other models that learn by gradient as onnx"):
         profile_of(lstm.Model(lstm.SIZES["tiny"], 50, 49))

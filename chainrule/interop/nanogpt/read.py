@@ -28,7 +28,9 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> LoadedTransformer:
     if not isinstance(settings, dict) or not isinstance(weights, dict):
         raise UserError(f"'{path}' is not a checkpoint of nanoGPT: it lacks its model or its model_args")
     if tokenizer is None:
-        raise UserError(f"'{path}' holds no tokenizer; name one: a tokenizer.json, or a folder with GPT-2's files")
+        raise UserError(
+            f"'{path}' holds no tokenizer; name one with --tokenizer: a tokenizer.json, or a folder with GPT-2's files"
+        )
     config = GPT2(
         width=whole(settings, "n_embd"),
         num_layers=whole(settings, "n_layer"),
