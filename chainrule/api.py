@@ -36,7 +36,7 @@ from chainrule.training.prepare import Tokenization
 from chainrule.training.train import DEFAULT_CORPUS, Request
 from chainrule.training.train import train as train_request
 
-G = TypeVar("G")
+G = TypeVar("G", Reading, Splitting, Tokenization)
 Inputs = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 

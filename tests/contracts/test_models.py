@@ -284,7 +284,7 @@ def test_a_draft_changes_nothing_that_is_sampled(model: LanguageModel, temperatu
     from chainrule.generation import Sampling
     from chainrule.generation.drafts import Lookup
     from chainrule.generation.prompt import Prompt
-    from chainrule.generation.sample import Batch as Samples
+    from chainrule.generation.sampling import Batch as Samples
     from chainrule.generation.speculative import Speculation
     from tests.generation.toys import letters
 
