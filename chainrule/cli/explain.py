@@ -49,7 +49,7 @@ def command(
         _explain_pair(run, text, html, as_json)
         return
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    found = load(run).explain(text, token, faces=faces, **sampling)
+    found = load(run, "language").explain(text, token, faces=faces, **sampling)
     if html is not None:
         _write(html, found.html())
     if as_json:
@@ -73,9 +73,9 @@ def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None
     """Of a run that writes one text from another: where each word of it came from."""
     from chainrule.analysis.explain.alignment import explain_translation
     from chainrule.analysis.explain.alignment_page import page
+    from chainrule.api.pairs import load_pairs_run
     from chainrule.cli.output import print_json, print_table, say
     from chainrule.progress import visible_token
-    from chainrule.runs.pairs import load_pairs_run
 
     loaded = load_pairs_run(run)
     found = explain_translation(loaded.task, loaded.model, text)

@@ -1,14 +1,14 @@
 """`chainrule export`: a run in a format that other programs read."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chainrule.cli import options
 
-FORMATS = ("huggingface", "gguf", "onnx", "arpa")
-DTYPES = ("f32", "f16", "q8_0")
+if TYPE_CHECKING:
+    from chainrule.interop.export import Exported
 
 
 def command(
@@ -33,61 +33,13 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Write a run in another program's format; models that learn are read back there, and logits compared."""
-    from chainrule.errors import UserError, did_you_mean
+    from chainrule.interop.export import export_run
     from chainrule.runs.folder import Run
 
-    to, dtype = to.lower(), dtype.lower()
-    if to not in FORMATS:
-        raise UserError(f"unknown format '{to}'{did_you_mean(to, FORMATS)} (there are: {', '.join(FORMATS)})")
-    if dtype not in DTYPES:
-        raise UserError(f"unknown dtype '{dtype}'{did_you_mean(dtype, DTYPES)} (there are: {', '.join(DTYPES)})")
-    if dtype != "f32" and to != "gguf":
-        raise UserError(f"--dtype {dtype} is for --to gguf; {to} keeps all 32 bits")
-    loaded = Run(run)
-    result = _arpa(loaded, output, overwrite) if to == "arpa" else _others(loaded, to, output, dtype, overwrite)
-    _report({"run": str(loaded.path), "format": to, **result}, as_json)
+    _report(export_run(Run(run), to, output, dtype, overwrite), as_json)
 
 
-def _arpa(run: Any, output: Path | None, overwrite: bool) -> dict[str, Any]:
-    from chainrule.errors import UserError
-    from chainrule.interop.arpa import write_arpa
-
-    if run.architecture != "ngram":
-        raise UserError(
-            f"'{run.path}' is a model of kind {run.architecture}; ARPA files hold n-gram models only, "
-            "models that learn by gradient go --to huggingface, gguf or onnx"
-        )
-    path = output or Path(f"{run.name}.arpa")
-    if str(path) == "-":
-        path = Path("/dev/stdout")
-    if path.is_file() and not overwrite:
-        raise UserError(f"'{path}' exists already; choose another name with -o, or pass --overwrite")
-    if path.suffix in (".zst", ".bz2", ".xz", ".zip"):
-        raise UserError(f"only .gz is compressed, got '{path}'; choose a name that ends in .arpa or .arpa.gz")
-    notes = write_arpa(run.model, run.tokenizer, path)
-    return {"path": str(path), "bytes": path.stat().st_size, "notes": notes}
-
-
-def _others(run: Any, to: str, output: Path | None, dtype: str, overwrite: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from chainrule.interop.write import write_run
-
-    stem = run.name if dtype == "f32" else f"{run.name}-{dtype}"
-    path = output or Path(f"{stem}.gguf" if to == "gguf" else f"{run.name}-{to}")
-    found = write_run(run, to, path, dtype, overwrite)
-    files = [path] if path.is_file() else list(path.iterdir())
-    checks = [asdict(each) | {"agrees": each.agrees, "sentence": each.sentence()} for each in found.checks]
-    return {
-        "path": str(path),
-        "bytes": sum(file.stat().st_size for file in files),
-        "notes": found.notes,
-        "checks": checks,
-        "report": str(found.report),
-    }
-
-
-def _report(result: dict[str, Any], as_json: bool) -> None:
+def _report(result: "Exported", as_json: bool) -> None:
     from chainrule.cli.output import print_json, print_notes, say, size
 
     if as_json:

@@ -10,11 +10,11 @@ import numpy as np
 
 from chainrule import registry
 from chainrule.analysis.compare.compare import PLAN
+from chainrule.api.pairs import pair_task
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models._numpy import start, step
 from chainrule.models.contract import LanguageModel
 from chainrule.runs.folder import Run
-from chainrule.runs.pairs import pair_task
 from chainrule.serving.problems import Problem
 from chainrule.tasks._pairs import PairTask
 from chainrule.tasks.base import LANGUAGE

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.api.pairs import load_pairs_run
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import search
 from chainrule.interop.marian import Translator, read_marian
 from chainrule.interop.read import read_model
 from chainrule.models.contract import Batch, log_softmax
-from chainrule.runs.pairs import load_pairs_run
 from chainrule.runs.write import store
 from chainrule.tasks._batches import condition_of, training_batch
 from tests.interop.spm_files import write_spm

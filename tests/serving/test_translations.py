@@ -11,10 +11,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from chainrule.analysis.explain.alignment import explain_translation, link_words
+from chainrule.api.pairs import PairsRun, load_pairs_run
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
-from chainrule.runs.pairs import PairsRun, load_pairs_run
 from chainrule.serving.app import make_app
 from chainrule.serving.library import Library, sort_out
 from tests.serving.conftest import Client
