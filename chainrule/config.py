@@ -64,7 +64,7 @@ def settings_of(cls: "type[DataclassInstance]") -> dict[str, Setting]:
     return found
 
 
-def fields(cls: "type[DataclassInstance]") -> dict[str, Any]:
+def fields(cls: "type[DataclassInstance]") -> dict[str, object]:
     """{name: type} of a settings class."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.explain.explanation import FACES, Explanation, explain
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from chainrule.interop.export import Exported
 
 LOOKUP = "lookup"  # a draft that guesses from the text itself
+
+
+class Evidence(TypedDict):
+    """The longest end of a text that occurs in a corpus, how many tokens it has, how often it occurs, and where."""
+
+    text: str
+    tokens: int
+    count: int
+    places: list[dict[str, object]]
 
 
 class TrainedRun(Run):
@@ -67,7 +76,7 @@ class TrainedRun(Run):
         sampling = _sampling(found.sampling, settings, "prompt")
         return sample(self.model, self.tokenizer, text, sampling)[0].text.strip()
 
-    def evidence(self, text: str, most: int = 10) -> dict[str, Any]:
+    def evidence(self, text: str, most: int = 10) -> Evidence:
         """Of an infinity-gram: the longest end of the text that occurs in the corpus, how often, and where."""
         if not isinstance(self.model, infinigram.Model):
             raise UserError(f"'{self.path}' is of kind {self.architecture}; only an infinigram keeps its corpus")
@@ -75,8 +84,12 @@ class TrainedRun(Run):
         length, positions = self.model.evidence(ids)
         shards = self.shards()
         places = [shards.place(*shards.locate(int(position)), self.tokenizer) for position in positions[:most]]
-        found = {"text": self.tokenizer.decode(ids[len(ids) - length :]), "tokens": length, "count": len(positions)}
-        return found | {"places": [asdict(place) for place in places]}
+        return {
+            "text": self.tokenizer.decode(ids[len(ids) - length :]),
+            "tokens": length,
+            "count": len(positions),
+            "places": [asdict(place) for place in places],
+        }
 
     def explain(self, text: str, token: str | None = None, faces: int = FACES, **sampling: object) -> Explanation:
         """Why `token`, or else the likeliest, comes after the text; settings as in `chainrule explain`."""
@@ -107,7 +120,7 @@ class TrainedRun(Run):
             defaults = Reading(unit=self.config["data"].get("unit", "auto"))
             return Corpus(names, override(defaults, reading, "evaluate"))
         if not self.config["data"].get("text", {}).get("validation", {}).get("documents"):
-            raise UserError(f"'{self.path}' kept no text aside in training; name a text to measure on")
+            raise UserError(f"'{self.path}' has no text kept aside; name one: chainrule evaluate {self.path} OTHER.txt")
         return KeptAside(self)
 
     def evaluate_text(

@@ -12,6 +12,7 @@ from chainrule.config import override
 from chainrule.errors import UserError
 from chainrule.evaluation import bleu
 from chainrule.generation.settings import Beam
+from chainrule.models.contract import LanguageModel
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
@@ -44,7 +45,7 @@ class PairsRun:
         return self.run.path
 
     @property
-    def model(self) -> Any:  # of whichever architecture; PairTask knows how to use it
+    def model(self) -> LanguageModel:
         return self.run.model
 
     @overload
@@ -97,7 +98,9 @@ class PairsRun:
         names = None if inputs is None else input_names(inputs)
         pairs, notes = self.task.read(names, encoding) if names else (self.task.held_out, [])
         if not len(pairs):
-            raise UserError(f"'{self.path}' kept no pair aside in training; name a file of pairs to measure on")
+            raise UserError(
+                f"'{self.path}' has no pair kept aside; name some: chainrule evaluate {self.path} PAIRS.tsv"
+            )
         measured = self.task.evaluate_on(self.model, pairs)
         return {"run": str(self.path), "inputs": names or ["validation"], **measured, "notes": notes}
 

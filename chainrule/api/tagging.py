@@ -15,6 +15,7 @@ from chainrule.tasks.tagging import Task
 
 MOST_MISTAKES = 8
 Words = Sequence[str]
+Tagged = dict[str, list[str] | list[float]]  # words, and for each column: its tags, their probabilities
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class TaggerRun:
         """The kinds of tags that it gives, such as upos and xpos."""
         return tuple(self.task.tagset.purpose)
 
-    def tag(self, sentences: str | Iterable[str | Words]) -> list[dict[str, Any]]:
+    def tag(self, sentences: str | Iterable[str | Words]) -> list[Tagged]:
         """The words of each sentence, and for each column their tags and how probable these are.
 
         A text has a sentence a line; of several sentences, each is a text, which is cut into words, or its words.
@@ -47,14 +48,14 @@ class TaggerRun:
         words = [tuple(cut_words(each.strip())[0] if isinstance(each, str) else each) for each in given]
         return self.tag_words([each for each in words if each])
 
-    def tag_words(self, sentences: Sequence[Words]) -> list[dict[str, Any]]:
+    def tag_words(self, sentences: Sequence[Words]) -> list[Tagged]:
         """`tag` of sentences that are cut into words."""
         if not sentences:
             raise UserError("there are no words to tag")
         tagger = self.task.tagger(self.run.model)
         described = []
         for words, columns in zip(sentences, tagger.probabilities(sentences), strict=True):
-            entry: dict[str, Any] = {"words": list(words)}
+            entry: Tagged = {"words": list(words)}
             chosen = tagger.tagset.choose(columns).T
             for name, tags, probabilities, best in zip(
                 tagger.tagset.purpose, tagger.tagset.tags, columns, chosen, strict=False
@@ -71,10 +72,14 @@ class TaggerRun:
         names = None if inputs is None else input_names(inputs)
         sentences = conllu.read(names, encoding) if names else self.task.held_out
         if not sentences:
-            raise UserError(f"'{self.path}' kept no sentence aside in training; name a CoNLL-U file to measure on")
+            raise UserError(
+                f"'{self.path}' has no sentence kept aside; name a file: chainrule evaluate {self.path} DEV.conllu"
+            )
         columns, notes = self._measure(sentences)
         if not columns:
-            raise UserError(f"{' and '.join(notes)}; give CoNLL-U whose words have tags, or tag it")
+            raise UserError(
+                f"{' and '.join(notes)}; give CoNLL-U whose words have tags, or tag it: chainrule tag {self.path}"
+            )
         return {
             "run": str(self.path),
             "inputs": names or ["validation"],
@@ -84,7 +89,7 @@ class TaggerRun:
             "notes": notes,
         }
 
-    def _measure(self, sentences: list[conllu.Sentence]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    def _measure(self, sentences: list[conllu.Sentence]) -> tuple[dict[str, dict[str, object]], list[str]]:
         """The figures of every column that these sentences have tags of, and notes on the others."""
         task, columns, notes = self.task, {}, []
         given = task.tagger(self.run.model).tag([sentence.words for sentence in sentences])

@@ -50,7 +50,7 @@ def _report(result: "Exported", as_json: bool) -> None:
         print(path)
         say(f"{size(result['bytes'])}; {READ_BY[result['format']]}")
     for check in result.get("checks", []):
-        say(check["sentence"])
+        say(str(check["sentence"]))
     print_notes(result["notes"])
 
 

@@ -112,7 +112,7 @@ def _answer(path: str, name: str, text: str, sampling: Sampling, as_json: bool) 
             print_json({**about, "samples": samples})
         else:
             for each in samples:
-                show_text(each["text"].strip(), end="\n")
+                show_text(str(each["text"]).strip(), end="\n")
         return
     has_begun = False
     for token in stream(run.model, run.tokenizer, text, sampling):

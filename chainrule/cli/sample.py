@@ -1,6 +1,6 @@
 """`chainrule sample`: text from a model, as it comes."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -95,7 +95,7 @@ def _sample_whole(run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Dr
 
 def draw_samples(
     run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Draft | None" = None
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Whole texts with their tokens, for JSON."""
     from chainrule.generation import stream
 
@@ -130,7 +130,7 @@ def _search(run: "TrainedRun", prompt: str, beam: Beam, as_json: bool) -> None:
     if not as_json:
         _print_texts(found, prompt)
         return
-    samples = [
+    samples: list[dict[str, object]] = [
         {
             "text": each.text,
             "finish_reason": each.finish_reason,
@@ -145,7 +145,7 @@ def _search(run: "TrainedRun", prompt: str, beam: Beam, as_json: bool) -> None:
     _print_json(run, prompt, samples)
 
 
-def _print_json(run: "TrainedRun", prompt: str, samples: list[dict[str, Any]], **more: object) -> None:
+def _print_json(run: "TrainedRun", prompt: str, samples: list[dict[str, object]], **more: object) -> None:
     from chainrule.cli.output import print_json
 
     print_json({"run": str(run.path), "prompt": prompt, **more, "samples": samples})

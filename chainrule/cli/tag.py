@@ -115,7 +115,7 @@ def _report(result: dict[str, Any]) -> None:
             print(f"{count:,} times {right} was taken for {guess}")
 
 
-def _tag_row(each: dict[str, Any]) -> list[str]:
+def _tag_row(each: "dict[str, Any]") -> list[str]:
     return [each["tag"], f"{each['words']:,}", *[_percent(each[name]) for name in ("precision", "recall", "f1")]]
 
 

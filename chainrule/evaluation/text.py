@@ -79,7 +79,7 @@ def evaluate_text(
     if against is not None:
         check_comparable(run, against)
     scores = score_text(run, text)
-    found: dict[str, Any] = dict(figures(scores, run.model, run.tokenizer))
+    found = dict(figures(scores, run.model, run.tokenizer))
     hardest = worst_passages(run.model, run.tokenizer, text.batches(), worst) if worst else []
     found["worst_passages"] = [asdict(passage) for passage in hardest]
     if documents:

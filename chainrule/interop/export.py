@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 from chainrule.errors import UserError, did_you_mean
 from chainrule.interop.arpa import write_arpa
@@ -22,7 +22,7 @@ class Exported(TypedDict):
     path: str
     bytes: int
     notes: list[str]
-    checks: NotRequired[list[dict[str, Any]]]
+    checks: NotRequired[list[dict[str, object]]]
     report: NotRequired[str]
 
 
@@ -48,7 +48,7 @@ def _export_arpa(run: Run, output: Path | None, overwrite: bool) -> Exported:
     if str(path) == "-":
         path = Path("/dev/stdout")
     if path.is_file() and not overwrite:
-        raise UserError(f"'{path}' exists already; choose another name, or allow it to be overwritten")
+        raise UserError(f"'{path}' exists already; choose another output, or pass overwrite")
     if path.suffix in (".zst", ".bz2", ".xz", ".zip"):
         raise UserError(f"only .gz is compressed, got '{path}'; choose a name that ends in .arpa or .arpa.gz")
     notes = write_arpa(run.model, run.tokenizer, path)
