@@ -112,7 +112,7 @@ class TrainedRun(Run):
         a paired bootstrap of the difference from another run. How the text is read goes by name: unit="line".
         """
         names = None if inputs is None else input_names(inputs)
-        return self.evaluate_text(self.open_text(names, reading), names, worst, documents, against)
+        return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
 
     def open_text(self, names: list[str] | None, reading: dict[str, object]) -> Text:
         """The text to measure on, read as in training unless `reading` says otherwise; None: what was kept aside."""
@@ -123,13 +123,10 @@ class TrainedRun(Run):
             raise UserError(f"'{self.path}' has no text kept aside; name one: chainrule evaluate {self.path} OTHER.txt")
         return KeptAside(self)
 
-    def evaluate_text(
-        self, text: Text, names: list[str] | None, worst: int, documents: bool, against: StrPath | Run | None
-    ) -> dict[str, Any]:
+    def evaluate_text(self, text: Text, worst: int, documents: bool, against: StrPath | Run | None) -> dict[str, Any]:
         """`evaluate` of a text that is open."""
         other = against if isinstance(against, Run) or against is None else Run(against)
-        about = {"run": str(self.path), "inputs": names or ["validation"], "unit": text.unit}
-        return about | evaluate_text(self, text, worst=worst, documents=documents, against=other)
+        return evaluate_text(self, text, worst=worst, documents=documents, against=other)
 
     def quantize(self, kind: str = "int8") -> Cost:
         """Round the weights in memory to eight bits; the result says what that costs in bits per byte."""

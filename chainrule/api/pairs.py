@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, overload
 
 from chainrule import registry
-from chainrule.analysis.explain.alignment import link_words
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import override
 from chainrule.errors import UserError
@@ -68,6 +67,8 @@ class PairsRun:
 
     def search(self, texts: Sequence[str], search: Beam, alignments: bool = False) -> list[list[Translation]]:
         """The `search.samples` best texts of each source, best first."""
+        from chainrule.analysis.explain.alignment import link_words  # loads torch
+
         with progress("translating", sum(bool(text.strip()) for text in texts), "lines") as advance:
             written = self.task.write(self.model, texts, search, search.truncate, advance)
         return [

@@ -51,7 +51,8 @@ def command(
     if unit is not None:
         reading["unit"] = unit
     text = loaded.open_text(inputs or None, reading)
-    result = loaded.evaluate_text(text, inputs or None, worst, documents, against)
+    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
+    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
     if as_json:
         print_json(result)
     else:

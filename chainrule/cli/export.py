@@ -33,9 +33,12 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Write a run in another program's format; models that learn are read back there, and logits compared."""
-    from chainrule.interop.export import export_run
+    from chainrule.errors import UserError
+    from chainrule.interop.export import DTYPES, FORMATS, export_run
     from chainrule.runs.folder import Run
 
+    if dtype.lower() in DTYPES[1:] and to.lower() in FORMATS and to.lower() != "gguf":
+        raise UserError(f"--dtype {dtype.lower()} is for --to gguf; {to.lower()} keeps all 32 bits")
     _report(export_run(Run(run), to, output, dtype, overwrite), as_json)
 
 

@@ -80,8 +80,9 @@ def evaluate_text(
         check_comparable(run, against)
     scores = score_text(run, text)
     found = dict(figures(scores, run.model, run.tokenizer))
-    hardest = worst_passages(run.model, run.tokenizer, text.batches(), worst) if worst else []
-    found["worst_passages"] = [asdict(passage) for passage in hardest]
+    if worst:
+        hardest = worst_passages(run.model, run.tokenizer, text.batches(), worst)
+        found["worst_passages"] = [asdict(passage) for passage in hardest]
     if documents:
         found["per_document"] = per_document(scores)
     if against is not None:
