@@ -1,4 +1,4 @@
-"""Checks that settings share, so that the same mistake is told in the same words everywhere."""
+"""Checks of settings, so that the same mistake gets the same message everywhere."""
 
 from collections.abc import Collection
 from math import inf, isnan
@@ -9,12 +9,12 @@ from chainrule.errors import UserError, did_you_mean
 
 
 def require_number(name: str, value: object, low: float, high: float = inf) -> None:
-    """Refuse what is not a finite number from `low` to `high`, saying what is allowed."""
+    """Refuse a value that is not a finite number from `low` to `high`."""
     _require(name, value, Real, "a number", low, high)
 
 
 def require_whole(name: str, value: object, low: int, high: float = inf) -> None:
-    """Refuse what is not a whole number from `low` to `high`, saying what is allowed."""
+    """Refuse a value that is not a whole number from `low` to `high`."""
     _require(name, value, Integral, "a whole number", low, high)
 
 
@@ -27,7 +27,7 @@ def _require(name: str, value: Any, kind: type, described: str, low: float, high
 
 
 def require_sizes(settings: object, *names: str) -> None:
-    """Each of these settings is 1 or more, or None where it was left out."""
+    """Refuse these fields of the settings where they are below 1; None is allowed."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and not value >= 1:
@@ -35,7 +35,7 @@ def require_sizes(settings: object, *names: str) -> None:
 
 
 def require_fractions(settings: object, *names: str) -> None:
-    """Each of these settings is a part of one, and not all of it: dropout, or the decay of an average."""
+    """Refuse these fields of the settings where they are not at least 0 and below 1, such as dropout."""
     for name in names:
         value = getattr(settings, name)
         if not 0 <= value < 1:
@@ -43,5 +43,6 @@ def require_fractions(settings: object, *names: str) -> None:
 
 
 def require_choice(name: str, value: str, known: Collection[str]) -> None:
+    """Refuse a value that is not one of `known`."""
     if value not in known:
         raise UserError(f"{name} must be one of {', '.join(known)}, got '{value}'{did_you_mean(value, known)}")

@@ -1,27 +1,76 @@
-"""Settings are frozen dataclasses. Here they come from JSON, from files and from flags, checked field by field.
+"""Settings are frozen dataclasses whose fields carry their own help; the command line makes its flags from them.
 
-Later layers win: defaults < size preset < --config file < flags < --set name=value.
+Values come from JSON, from files and from flags, and are checked field by field. Later layers win: defaults < size
+preset < configuration file < flags < name=value assignments.
 """
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from chainrule.errors import UserError, did_you_mean
 
-C = TypeVar("C")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+C = TypeVar("C", bound="DataclassInstance")
+T = TypeVar("T")
+Names = Callable[[], Iterable[str]]
 
 
-def fields(cls: type) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What a field of a settings class says about itself."""
+
+    about: str  # may contain {names}
+    flags: tuple[str, ...] = ()  # of the command line; none: it is set by --set name=value
+    metavar: str | None = None
+    names: Names | None = None  # the values there are
+
+    @property
+    def help(self) -> str:
+        """The help text, with the names filled in."""
+        return self.about if self.names is None else self.about.replace("{names}", ", ".join(self.names()))
+
+
+def setting(
+    default: T,
+    help: str,
+    *,
+    flag: bool | str | tuple[str, ...] = False,
+    metavar: str | None = None,
+    names: Names | None = None,
+) -> T:
+    """A field of a settings class with its default and its help, where {names} stands for what `names()` gives.
+
+    `flag=True` also makes it a flag of the command line, called as the field; a text or a tuple names the flags.
+    """
+    flags = ("",) if flag is True else (flag,) if isinstance(flag, str) else flag or ()
+    metadata = {"setting": Setting(help, flags, metavar, names)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def settings_of(cls: "type[DataclassInstance]") -> dict[str, Setting]:
+    """{field name: what it says about itself} of a settings class, in order; fields without help are left out."""
+    found = {}
+    for field in dataclasses.fields(cls):
+        own = field.metadata.get("setting")
+        if isinstance(own, Setting):
+            flags = tuple(flag or "--" + field.name.replace("_", "-") for flag in own.flags)
+            found[field.name] = dataclasses.replace(own, flags=flags)
+    return found
+
+
+def fields(cls: "type[DataclassInstance]") -> dict[str, object]:
     """{name: type} of a settings class."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def override(settings: C, changes: Mapping[str, Any], where: str, from_text: bool = True) -> C:
+def override(settings: C, changes: Mapping[str, object], where: str, from_text: bool = True) -> C:
     """A copy with these fields changed; unknown names and wrong types are errors that say where they came from.
 
     `from_text`: a value may be the text of a flag, '3' for 3.
@@ -34,10 +83,10 @@ def override(settings: C, changes: Mapping[str, Any], where: str, from_text: boo
                 f"unknown setting '{name}' in {where}{did_you_mean(name, known)} (there are: {', '.join(known)})"
             )
         checked[name] = _check(name, known[name], value, where, from_text)
-    return dataclasses.replace(settings, **checked)  # type: ignore[type-var]
+    return dataclasses.replace(settings, **checked)
 
 
-def _check(name: str, kind: Any, value: Any, where: str, from_text: bool) -> Any:
+def _check(name: str, kind: Any, value: object, where: str, from_text: bool) -> object:
     from pydantic import TypeAdapter, ValidationError
 
     try:
@@ -49,15 +98,16 @@ def _check(name: str, kind: Any, value: Any, where: str, from_text: bool) -> Any
         raise UserError(f"{name} in {where} must be of type {label}, got {value!r}") from None
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str) -> object:
     """'3' -> 3, 'true' -> True, '0 0 1' or '0,0,1' -> [0, 0, 1]: what a flag's text stands for."""
     parts = text.replace(",", " ").split()
     if len(parts) > 1:
         return [_parse(part) for part in parts]
     try:
-        return json.loads(text)
+        parsed: object = json.loads(text)
     except ValueError:
         return text
+    return parsed
 
 
 def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
@@ -66,12 +116,12 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, str]:
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals or not name:
-            raise UserError(f"--set takes name=value, got '{assignment}'")
+            raise UserError(f"a setting is given as name=value, got '{assignment}'")
         parsed[name.strip().replace("-", "_")] = value.strip()
     return parsed
 
 
-def read_file(path: Path) -> dict[str, Any]:
+def read_file(path: Path) -> dict[str, object]:
     """A JSON object of settings."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
@@ -85,17 +135,18 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def to_json(settings: Any) -> dict[str, Any]:
+    """The settings as nested dictionaries."""
     return dataclasses.asdict(settings)
 
 
-def from_json(cls: type[C], values: Mapping[str, Any], where: str) -> C:
-    """Settings as they were stored: every value of the type it has."""
+def from_json(cls: type[C], values: Mapping[str, object], where: str) -> C:
+    """Settings from a stored JSON object; every value must have the type of its field."""
     return override(cls(), values, where, from_text=False)
 
 
-def without_infinities(value: Any) -> Any:
-    """The same nest of dicts, lists and tuples as JSON can hold it: null in place of NaN and infinities, which JSON
-    does not have, names as strings and tuples as lists."""
+def without_infinities(value: object) -> Any:
+    """A nest of dicts, lists and tuples in the form that JSON can hold: None in place of NaN and infinities, keys as
+    strings, tuples as lists."""
     if isinstance(value, dict):
         return {str(name): without_infinities(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

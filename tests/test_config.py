@@ -55,7 +55,7 @@ def test_a_wrong_type_is_an_error_that_names_field_and_value(name, value):
 
 def test_assignments_take_dashes_for_underscores():
     assert parse_assignments(["is-tied=true", "name=a=b"]) == {"is_tied": "true", "name": "a=b"}
-    with pytest.raises(UserError, match="--set takes name=value, got 'order'"):
+    with pytest.raises(UserError, match="a setting is given as name=value, got 'order'"):
         parse_assignments(["order"])
 
 

@@ -17,3 +17,11 @@ def test_an_unknown_name_is_an_error_with_a_suggestion():
 def test_base_is_not_an_architecture():
     with pytest.raises(UserError, match="unknown model 'base'"):
         registry.find("chainrule.models", "base", "model")
+
+
+def test_the_names_in_a_table_are_read_without_importing_its_module():
+    from chainrule.ngram.smoothing import METHODS
+
+    assert registry.table_names("chainrule.ngram.smoothing", "METHODS") == list(METHODS)
+    with pytest.raises(AssertionError, match="has no NOTHING"):
+        registry.table_names("chainrule.ngram.smoothing", "NOTHING")

@@ -1,22 +1,22 @@
 """`chainrule evaluate`: how well a model predicts a text."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainrule.cli import options
 from chainrule.cli.output import number
 
-MOST_PASSAGES = 100
+if TYPE_CHECKING:
+    from chainrule.evaluation.text import Against
+    from chainrule.runs.folder import Run
 
 
 def command(
     run: options.RunPath,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TEXT]...", help="Any text; default: the run's own validation text.", show_default=False
-        ),
+        typer.Argument(metavar="TEXT", help="Any text; default: the run's own validation text.", show_default=False),
     ] = None,
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
@@ -30,42 +30,37 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Measure a run on a text: perplexity, bits per byte, the hardest passages; tags of CoNLL-U; pairs of texts."""
+    from chainrule.api import load
     from chainrule.cli.output import print_json
-    from chainrule.data.corpus import Corpus, Reading
     from chainrule.errors import UserError
-    from chainrule.evaluation.score import figures
-    from chainrule.evaluation.worst_passages import worst_passages
+    from chainrule.evaluation.text import MOST_PASSAGES
     from chainrule.runs.folder import Run
     from chainrule.tasks.base import LANGUAGE
 
     if not 0 <= worst <= MOST_PASSAGES:
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
-    loaded = Run(run, task=None)
-    if loaded.task != LANGUAGE:
+    opened = Run(run, task=None)
+    if opened.task != LANGUAGE:
         asked = {"--against": against, "--documents": documents, "--unit": unit, "--quantize": quantize}
-        _evaluate_task(loaded, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
+        _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
         return
+    loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    unit = unit or loaded.config["data"].get("unit", "auto")
-    corpus = Corpus(inputs, Reading(unit, field, encoding)) if inputs else _kept_aside(loaded)
-    scores = _score(loaded, corpus)
-    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": corpus.unit}
-    result |= figures(scores, loaded.model, loaded.tokenizer)
-    hardest = worst_passages(loaded.model, loaded.tokenizer, corpus.batches(), worst) if worst > 0 else []
-    result["worst_passages"] = [vars(passage) for passage in hardest]
-    if documents:
-        result["per_document"] = _per_document(scores)
-    if against:
-        result["against"] = _compare(loaded, scores, Run(against), corpus)
+    reading: dict[str, object] = {"field": field, "encoding": encoding}
+    if unit is not None:
+        reading["unit"] = unit
+    text = loaded.open_text(inputs or None, reading)
+    result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
+    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
     if as_json:
         print_json(result)
     else:
-        _report(result, corpus.notes)
+        _report(result, text.notes)
 
 
-def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
-    """A run of another task than text is measured by the command that it is for."""
+def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
+    """Measure a run of another task by the module of the command that uses such runs."""
     import importlib
 
     from chainrule.errors import UserError
@@ -78,65 +73,6 @@ def _evaluate_task(run: Any, inputs: list[str] | None, flags: list[str], encodin
             f"{', '.join(flags)}: for language models alone, and '{run.path}' is for {run.task}; leave it out"
         )
     module.evaluate(run, inputs, encoding, as_json)
-
-
-def _kept_aside(run: Any) -> Any:
-    from chainrule.errors import UserError
-    from chainrule.runs.folder import KeptAside
-
-    if not run.config["data"].get("text", {}).get("validation", {}).get("documents"):
-        raise UserError(f"'{run.path}' has no text kept aside; name one: chainrule evaluate {run.path} OTHER.txt")
-    return KeptAside(run)
-
-
-def _score(run: Any, corpus: Any) -> Any:
-    from chainrule.evaluation.score import score
-    from chainrule.progress import progress
-
-    with progress("scoring", corpus.total_bytes) as advance:
-        return score(run.model, run.tokenizer, corpus.batches(advance))
-
-
-def _compare(run: Any, scores: Any, other: Any, corpus: Any) -> dict[str, Any]:
-    from chainrule.errors import UserError
-    from chainrule.evaluation.score import figures
-    from chainrule.evaluation.significance import paired_bootstrap
-
-    for each in (run, other):
-        if not each.model.is_normalised:
-            raise UserError(f"'{each.path}' gives scores that do not sum to one, so it cannot be compared")
-    hides_text = not (run.tokenizer.is_lossless and other.tokenizer.is_lossless)
-    if hides_text and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
-        raise UserError(
-            "a tokenizer that hides text cannot be compared with another: use runs that share it, or open ones"
-        )
-    theirs = _score(other, corpus)
-    summary = figures(theirs, other.model, other.tokenizer)
-    return {
-        "run": str(other.path),
-        **vars(paired_bootstrap(scores, theirs)),
-        "other_bits_per_byte": summary["bits_per_byte"],
-        "other_perplexity": summary["perplexity"],
-    }
-
-
-def _per_document(scores: Any) -> list[dict[str, Any]]:
-    from math import log
-
-    columns = zip(
-        scores.files, scores.lines, scores.tokens, scores.nats, scores.text_bytes, scores.unknown, strict=True
-    )
-    return [
-        {
-            "path": scores.paths[int(file)],
-            "line": int(line),
-            "tokens": int(tokens),
-            "unknown_tokens": int(unknown),
-            "nats": float(nats),
-            "bits_per_byte": float(nats / log(2) / max(size, 1)),
-        }
-        for file, line, tokens, nats, size, unknown in columns
-    ]
 
 
 def _report(result: dict[str, Any], notes: list[str]) -> None:
@@ -184,7 +120,7 @@ def describe_unknown(result: dict[str, Any]) -> str:
     return text if rest is None else f"{text}; perplexity of the rest {number(rest)}"
 
 
-def report_difference(against: dict[str, Any]) -> None:
+def report_difference(against: "Against") -> None:
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"

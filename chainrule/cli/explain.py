@@ -1,7 +1,7 @@
 """`chainrule explain`: why a model predicts what it does."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -55,7 +55,7 @@ def command(
         _explain_pair(run, text, html, as_json)
         return
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
-    found = load(run).explain(text, token, top=top, **sampling)
+    found = load(run, "language").explain(text, token, top=top, **sampling)
     if html is not None:
         _write(html, found.html())
     if as_json:
@@ -77,14 +77,14 @@ def _write(file: Path, page: str) -> None:
 
 def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None:
     """Explain a run that writes one text from another: where each of its words came from."""
-    from chainrule.analysis.explain.alignment import explain_translation
+    from chainrule.analysis.explain.alignment import ReadsSource, explain_translation
     from chainrule.analysis.explain.translation_page import page
+    from chainrule.api.pairs import load_pairs_run
     from chainrule.cli.output import print_json, print_table, say
     from chainrule.progress import visible_token
-    from chainrule.tasks._pair_run import load_pairs_run
 
     loaded = load_pairs_run(run)
-    found = explain_translation(loaded.task, loaded.model, text)
+    found = explain_translation(loaded.task, cast(ReadsSource, loaded.model), text)
     if html is not None:
         _write(html, page(found))
     if as_json:

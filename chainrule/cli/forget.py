@@ -1,7 +1,7 @@
 """`chainrule forget`: take documents out of an n-gram model again."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,8 @@ from chainrule.cli import options
 
 if TYPE_CHECKING:
     from collections import Counter
+
+    from chainrule.runs.folder import Run
 
 
 def command(
@@ -65,7 +67,7 @@ def command(
         say(f"taken out: {plural(taken, 'document')}{rest}")
 
 
-def _counted_documents(run: Any) -> "Counter[int]":
+def _counted_documents(run: "Run") -> "Counter[int]":
     """The hashes of the documents that a run was trained on."""
     from collections import Counter
 

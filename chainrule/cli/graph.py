@@ -2,14 +2,20 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chainrule import registry
 from chainrule.cli import options
 from chainrule.cli.output import print_json, say
 from chainrule.errors import UserError
 
+if TYPE_CHECKING:
+    from chainrule.tape.graph import Node
+
+UNROLLED = registry.table_names("chainrule.tape.unrolled", "UNROLLED")
+OTHERS = [name for name in registry.table_names("chainrule.tape.models", "MODELS") if name not in UNROLLED]
 LENGTHS = (1, 2, 4, 8, 12, 16, 24, 32)  # of texts whose nodes are counted
 
 
@@ -18,7 +24,7 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help="elman or attention, written out word by word; mlp, bow, gru, lstm, ugrnn, transformer as trained.",
+            help=f"{', '.join(UNROLLED)}: written out word by word; {', '.join(OTHERS)}: as trained.",
         ),
     ] = "elman",
     length: Annotated[int, typer.Option(help="Words of the text.")] = 8,
@@ -36,7 +42,7 @@ def command(
 
     from chainrule.analysis.explain.computation import computation
     from chainrule.tape.graph import to_dot, to_svg
-    from chainrule.tape.unrolled import UNROLLED, count_nodes
+    from chainrule.tape.unrolled import count_nodes
 
     if not 1 <= length <= 64:
         raise UserError(f"--length must be from 1 to 64 words, got {length}")
@@ -64,7 +70,7 @@ def command(
         say(f"{name}, modules by length: {', '.join(f'{each}: {count}' for each, count in found.items())}")
 
 
-def _to_json(nodes: Any) -> str:
+def _to_json(nodes: "list[Node]") -> str:
     import json
 
     return json.dumps([node.as_dict() for node in nodes], indent=1) + "\n"
@@ -85,7 +91,7 @@ def _plot(counts: dict[str, dict[str, int]], file: Path) -> None:
     _write(file, lambda: file.write_bytes(picture))
 
 
-def _write(file: Path, write: Callable[[], Any]) -> None:
+def _write(file: Path, write: Callable[[], object]) -> None:
     try:
         write()
     except (OSError, ValueError) as error:

@@ -26,21 +26,10 @@ def command(
 ) -> None:
     """Make a run of a model in another program's format; every other command then works on it."""
     from chainrule.cli.output import print_json, print_notes, say
-    from chainrule.interop.read import read_model
-    from chainrule.runs.making import check_free, free_name
-    from chainrule.runs.write import store
-    from chainrule.tasks._pair_files import pair_files
-    from chainrule.tasks.base import LANGUAGE
+    from chainrule.interop.importing import import_run
 
-    name = Path(as_) if as_ else free_name(path.resolve().name.partition(".")[0])
-    check_free(name, overwrite)
-    found = read_model(path, tokenizer)
-    is_pairs = found.source is not None
-    run = store(
-        name, found.architecture, found.model, found.tokenizer, {"inputs": [str(path)], "unit": "line"}, overwrite,
-        notes=found.notes, task=found.task or LANGUAGE, uses=[f"chainrule translate {name.name}"] if is_pairs else [],
-        extra=pair_files(found.tokenizer, found.source) if found.source else None,
-    )  # fmt: skip
+    imported = import_run(path, Path(as_) if as_ else None, tokenizer, overwrite)
+    run, found = imported.run, imported.found
     if as_json:
         print_json(
             {"run": str(run.path), "format": found.format, "config": run.config, "model": found.model.describe()}

@@ -5,10 +5,12 @@ import os
 import pkgutil
 import sys
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
+import typer.core
 
+from chainrule.cli.flags import expand
 from chainrule.errors import Stopped, UserError
 from chainrule.version import __version__
 
@@ -16,9 +18,9 @@ ORDER = (
     "train", "compare", "sample", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
     "show", "plan", "graph", "export", "import", "merge", "forget",
 )  # fmt: skip
-
-
+NOT_COMMANDS = ("flags", "main", "options", "output")
 _LOADED_AT = time.time()
+P = TypeVar("P")
 
 
 def started_at() -> float:
@@ -26,9 +28,29 @@ def started_at() -> float:
     return _LOADED_AT
 
 
+class CleanHelp(typer.core.TyperCommand):
+    """A command whose help shows no type beside flags that take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # types of Typer's own
+        return without_types(super().get_params(ctx))
+
+
 class CommandsInOrder(typer.core.TyperGroup):
-    def list_commands(self, context: Any) -> list[str]:
-        return sorted(super().list_commands(context), key=lambda name: (*ORDER, name).index(name))
+    """The commands in the order of ORDER, not of their names."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: (*ORDER, name).index(name))
+
+    def get_params(self, ctx: Any) -> list[Any]:  # types of Typer's own
+        return without_types(super().get_params(ctx))
+
+
+def without_types(parameters: list[P]) -> list[P]:
+    """The same parameters; those that are on or off lose the <bool> beside them."""
+    for each in parameters:
+        if isinstance(each, typer.core.TyperOption) and each.is_flag and each.metavar is None:
+            each.metavar = ""
+    return parameters
 
 
 app = typer.Typer(
@@ -59,9 +81,9 @@ def options(
 def _add_commands() -> None:
     """Every module here with a `command` function is a command of that name ('import_' is import)."""
     for module in pkgutil.iter_modules(importlib.import_module("chainrule.cli").__path__):
-        if module.name not in ("main", "options", "output"):
+        if module.name not in NOT_COMMANDS:
             command = importlib.import_module(f"chainrule.cli.{module.name}").command
-            app.command(module.name.rstrip("_"))(command)
+            app.command(module.name.rstrip("_"), cls=CleanHelp)(expand(command))
 
 
 _add_commands()

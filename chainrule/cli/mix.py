@@ -9,6 +9,7 @@ from chainrule.cli import options
 
 if TYPE_CHECKING:
     from chainrule.evaluation.figures import MixEvaluation
+    from chainrule.evaluation.text import Against
     from chainrule.models.mix import Model
     from chainrule.runs.folder import Run
 
@@ -82,7 +83,7 @@ def _report(run: "Run") -> None:
         if measured["perplexity"] and best["perplexity"]:
             lower = 1 - measured["perplexity"] / best["perplexity"]
             print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {text}")
-        report_difference(against)
+        report_difference(cast("Against", against))
     print(run.path)
     print_notes(run.config["notes"])
     say(f"next: chainrule sample {run.path} --prompt '...'   or   chainrule evaluate {run.path} YOUR.txt")

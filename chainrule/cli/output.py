@@ -1,29 +1,32 @@
-"""What commands print: tables for people, JSON for programs; colour only on a terminal that wants it."""
+"""What commands print: tables for people, JSON for programs, and colour only on a terminal."""
 
 import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from chainrule.config import without_infinities
 from chainrule.errors import one_line
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
 
+if TYPE_CHECKING:
+    from rich.text import Text
 
-def print_json(value: Any) -> None:
-    """One JSON object on standard output; infinities, which JSON has not, become null."""
+
+def print_json(value: object) -> None:
+    """Print JSON on standard output, with null in place of infinities."""
     print(json.dumps(without_infinities(value), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def say(text: str = "") -> None:
-    """A line for people, on standard error, so that standard output stays the result alone."""
+    """Print a line for people on standard error; standard output is for the result alone."""
     print(text, file=sys.stderr)
 
 
 def show_text(text: str, end: str = "") -> None:
-    """Sampled text on standard output: as it is into a file or pipe, safe on a terminal."""
+    """Print sampled text: as it is to a file or pipe; control characters spelled out on a terminal."""
     print(visible(text) if sys.stdout.isatty() else text, end=end, flush=True)
 
 
@@ -33,7 +36,7 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    """Aligned 'name  value' lines, names dimmed on a terminal."""
+    """Print aligned 'name  value' lines, the names dimmed on a terminal."""
     from rich.console import Console
     from rich.table import Table
 
@@ -46,7 +49,7 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:
-    """Columns under titles; all but the first `left` of them are numbers, set to the right."""
+    """Print columns under titles; all but the first `left` of them are set to the right."""
     from rich.console import Console
     from rich.table import Table
 
@@ -58,8 +61,8 @@ def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int 
     Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
 
 
-def _plain(value: str) -> Any:
-    """Text as it is: square brackets in it are not markup."""
+def _plain(value: str) -> "Text":
+    """A text whose square brackets are not markup."""
     from rich.text import Text
 
     return Text(value)

@@ -1,15 +1,19 @@
 """`chainrule prompt`: a task put into words, on any run."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from chainrule.cli import options
+from chainrule.cli.flags import Flags, Given
+from chainrule.generation.settings import Sampling
+from chainrule.generation.template import names as template_names
 
 
 def command(
     template: Annotated[
-        str | None, typer.Argument(metavar="TEMPLATE", help="news, qa, grammar, or a .toml file of your own.")
+        str | None,
+        typer.Argument(metavar="TEMPLATE", help=f"{', '.join(template_names())}, or a .toml file of your own."),
     ] = None,
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)] = None,
     fields: Annotated[
@@ -18,18 +22,9 @@ def command(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the templates with their fields.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the filled prompt and run nothing.")] = False,
-    temperature: Annotated[float | None, options.TEMPERATURE] = None,
-    top_k: Annotated[int | None, options.TOP_K] = None,
-    top_p: Annotated[float | None, options.TOP_P] = None,
-    min_p: Annotated[float | None, options.MIN_P] = None,
-    repetition_penalty: Annotated[float | None, options.REPETITION_PENALTY] = None,
-    max_tokens: Annotated[int | None, options.MAX_TOKENS] = None,
-    stop: Annotated[list[str] | None, options.STOP] = None,
-    samples: Annotated[int | None, options.SAMPLES] = None,
-    seed: Annotated[int | None, options.SEED] = None,
-    greedy: Annotated[bool, options.GREEDY] = False,
-    logprobs: Annotated[int | None, options.LOGPROBS] = None,
-    truncate: Annotated[bool, options.TRUNCATE] = False,
+    *,
+    drawing: Annotated[Given, Flags(Sampling)],
+    greedy: options.Greedy = False,
     as_json: options.Json = False,
 ) -> None:
     """Give a task to a run in words: an article from its headline, an answer from a passage, better grammar.
@@ -39,6 +34,7 @@ def command(
     """
     from dataclasses import replace
 
+    from chainrule.config import override
     from chainrule.errors import UserError
     from chainrule.generation.template import find_template
 
@@ -56,20 +52,8 @@ def command(
     if show:
         _show(found.name, text, as_json)
         return
-    given = {
-        "temperature": 0.0 if greedy else temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "max_tokens": max_tokens,
-        "stop": tuple(stop) if stop else None,
-        "samples": samples,
-        "seed": seed,
-        "alternatives": logprobs,
-    }
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    sampling = replace(found.sampling, **changes, truncate=truncate).seeded()
+    changes = drawing | ({"temperature": 0.0} if greedy else {})
+    sampling = override(replace(found.sampling, truncate=False), changes, "prompt").seeded()
     assert run is not None
     _answer(run, found.name, text, sampling, as_json)
 
@@ -112,15 +96,15 @@ def _show(name: str, text: str, as_json: bool) -> None:
         show_text(text, end="\n")
 
 
-def _answer(path: str, name: str, text: str, sampling: Any, as_json: bool) -> None:
-    """The answer alone, as it comes."""
+def _answer(path: str, name: str, text: str, sampling: Sampling, as_json: bool) -> None:
+    """Print the answer alone, as it comes."""
     options.let_threads_sleep()
+    from chainrule.api import load
     from chainrule.cli.output import print_json, show_text
     from chainrule.cli.sample import draw_samples
     from chainrule.generation import stream
-    from chainrule.runs.folder import Run
 
-    run = Run(path)
+    run = load(path, "language")
     if as_json or sampling.samples > 1:
         samples = draw_samples(run, text, sampling)
         if as_json:
@@ -128,7 +112,7 @@ def _answer(path: str, name: str, text: str, sampling: Any, as_json: bool) -> No
             print_json({**about, "samples": samples})
         else:
             for each in samples:
-                show_text(each["text"].strip(), end="\n")
+                show_text(str(each["text"]).strip(), end="\n")
         return
     has_begun = False
     for token in stream(run.model, run.tokenizer, text, sampling):

@@ -1,29 +1,32 @@
 """`chainrule sample`: text from a model, as it comes."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chainrule.cli import options
+from chainrule.cli.flags import Flags, option
+from chainrule.generation.settings import Beam, Sampling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chainrule.api.language import TrainedRun
+    from chainrule.generation import Generation, Token
+    from chainrule.generation.drafts import Draft
+    from chainrule.text.base import Tokenizer
 
 
 def command(
     run: options.RunPath,
     prompt: Annotated[str, typer.Option(help="What the text starts with; - reads it from standard input.")] = "",
-    temperature: Annotated[float, options.TEMPERATURE] = 1.0,
-    top_k: Annotated[int, options.TOP_K] = 0,
-    top_p: Annotated[float, options.TOP_P] = 1.0,
-    min_p: Annotated[float, options.MIN_P] = 0.0,
-    repetition_penalty: Annotated[float, options.REPETITION_PENALTY] = 1.0,
-    max_tokens: Annotated[int, options.MAX_TOKENS] = 200,
-    stop: Annotated[list[str] | None, options.STOP] = None,
-    samples: Annotated[int, options.SAMPLES] = 1,
-    seed: Annotated[int | None, options.SEED] = None,
-    greedy: Annotated[bool, options.GREEDY] = False,
-    beam: Annotated[int, typer.Option(help="Search with a beam of this width instead of sampling.")] = 0,
-    length_penalty: Annotated[float, typer.Option(help="Of beam search: above 0 favours long texts.")] = 1.0,
-    logprobs: Annotated[int, options.LOGPROBS] = 0,
-    truncate: Annotated[bool, options.TRUNCATE] = False,
+    *,
+    sampling: Annotated[Sampling, Flags()],
+    greedy: options.Greedy = False,
+    beam: Annotated[int, option(Beam, "width", help="Search with a beam of this width instead of sampling.")] = 0,
+    length_penalty: Annotated[
+        float, option(Beam, "length_penalty", help="Of a beam search: above 0 favours long texts.")
+    ] = 1.0,
     draft: Annotated[
         str | None,
         typer.Option(
@@ -37,64 +40,40 @@ def command(
     """Sample text from a run, token by token."""
     options.let_threads_sleep()
     import sys
+    from dataclasses import replace
 
-    from chainrule.errors import UserError
-    from chainrule.generation import Beam, Sampling
-    from chainrule.runs.folder import Run
+    from chainrule.api import load
 
-    loaded = Run(run)
+    loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
     prompt = sys.stdin.read() if prompt == "-" else prompt
     if beam:
-        if (
-            draft
-            or stop
-            or seed is not None
-            or (temperature, top_k, top_p, min_p, repetition_penalty) != (1.0, 0, 1.0, 0.0, 1.0)
-        ):
-            raise UserError(
-                "a beam search draws nothing: leave out --beam, or --stop, --seed, --draft and the sampling settings"
-            )
-        _search(loaded, prompt, Beam(beam, length_penalty, max_tokens, samples, truncate), as_json)
+        _search(loaded, prompt, _beam(beam, length_penalty, sampling, has_draft=draft is not None), as_json)
         return
-    sampling = Sampling(
-        temperature=0.0 if greedy else temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        max_tokens=max_tokens,
-        stop=tuple(stop or ()),
-        seed=seed,
-        samples=samples,
-        alternatives=logprobs,
-        truncate=truncate,
-    ).seeded()
-    guesses = _draft(loaded, draft) if draft else None
-    if as_json or samples > 1:
+    sampling = replace(sampling, temperature=0.0 if greedy else sampling.temperature).seeded()
+    guesses = None if draft is None else loaded.draft(draft)
+    if as_json or sampling.samples > 1:
         _sample_whole(loaded, prompt, sampling, guesses, as_json)
     else:
         _sample_live(loaded, prompt, sampling, guesses)
 
 
-def _draft(run: Any, name: str) -> Any:
+def _beam(width: int, length_penalty: float, sampling: Sampling, has_draft: bool) -> Beam:
+    """The settings of a search; flags that only matter for drawing are refused."""
+    from dataclasses import replace
+
     from chainrule.errors import UserError
-    from chainrule.generation.drafts import GreedyDraft, PromptLookup
-    from chainrule.runs.folder import Run
 
-    if name == "lookup":
-        return PromptLookup()
-    other = Run(name)
-    if other.tokenizer.fingerprint != run.tokenizer.fingerprint:
+    drawing = replace(sampling, max_tokens=200, samples=1, truncate=False, alternatives=0)
+    if has_draft or drawing != Sampling():
         raise UserError(
-            f"'{name}' cuts text into other tokens than '{run.path}', so it cannot guess for it; "
-            f"train it with --tokenizer {run.path}"
+            "a beam search draws nothing: leave out --beam, or --stop, --seed, --draft and the sampling settings"
         )
-    return GreedyDraft(other.model)
+    return Beam(width, length_penalty, sampling.max_tokens, sampling.samples, sampling.truncate)
 
 
-def _sample_live(run: Any, prompt: str, sampling: Any, draft: Any) -> None:
+def _sample_live(run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Draft | None") -> None:
     from chainrule.cli.output import show_text
     from chainrule.generation import stream
 
@@ -105,7 +84,7 @@ def _sample_live(run: Any, prompt: str, sampling: Any, draft: Any) -> None:
     print()
 
 
-def _sample_whole(run: Any, prompt: str, sampling: Any, draft: Any, as_json: bool) -> None:
+def _sample_whole(run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Draft | None", as_json: bool) -> None:
     from chainrule.generation import sample
 
     if as_json:
@@ -114,11 +93,13 @@ def _sample_whole(run: Any, prompt: str, sampling: Any, draft: Any, as_json: boo
         _print_texts(sample(run.model, run.tokenizer, prompt, sampling, draft=draft), prompt)
 
 
-def draw_samples(run: Any, prompt: str, sampling: Any, draft: Any = None) -> list[dict[str, Any]]:
+def draw_samples(
+    run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Draft | None" = None
+) -> list[dict[str, object]]:
     """Whole texts with their tokens, for JSON."""
     from chainrule.generation import stream
 
-    rows: dict[int, list[Any]] = {}
+    rows: dict[int, list[Token]] = {}
     for token in stream(run.model, run.tokenizer, prompt, sampling, draft=draft):
         rows.setdefault(token.sample, []).append(token)
     return [
@@ -131,28 +112,31 @@ def draw_samples(run: Any, prompt: str, sampling: Any, draft: Any = None) -> lis
     ]
 
 
-def _describe(token: Any, tokenizer: Any) -> dict[str, Any]:
-    def named(id: int, log_probability: float) -> dict[str, Any]:
-        return {"id": id, "token": tokenizer.token_text(id), "log_probability": log_probability}
+def _describe(token: "Token", tokenizer: "Tokenizer") -> dict[str, object]:
+    described = _named(tokenizer, token.id, token.log_probability)
+    if token.alternatives:
+        described["alternatives"] = [_named(tokenizer, *other) for other in token.alternatives]
+    return described
 
-    others = {"alternatives": [named(*other) for other in token.alternatives]} if token.alternatives else {}
-    return named(token.id, token.log_probability) | others
+
+def _named(tokenizer: "Tokenizer", id: int, log_probability: float) -> dict[str, object]:
+    return {"id": id, "token": tokenizer.token_text(id), "log_probability": log_probability}
 
 
-def _search(run: Any, prompt: str, beam: Any, as_json: bool) -> None:
+def _search(run: "TrainedRun", prompt: str, beam: Beam, as_json: bool) -> None:
     from chainrule.generation import beam_search
 
     found = beam_search(run.model, run.tokenizer, prompt, beam)
     if not as_json:
         _print_texts(found, prompt)
         return
-    samples = [
+    samples: list[dict[str, object]] = [
         {
             "text": each.text,
             "finish_reason": each.finish_reason,
             "score": each.score,
             "tokens": [
-                {"id": id, "token": run.tokenizer.token_text(id), "log_probability": log_probability}
+                _named(run.tokenizer, id, log_probability)
                 for id, log_probability in zip(each.ids, each.log_probabilities, strict=True)
             ],
         }
@@ -161,13 +145,13 @@ def _search(run: Any, prompt: str, beam: Any, as_json: bool) -> None:
     _print_json(run, prompt, samples)
 
 
-def _print_json(run: Any, prompt: str, samples: list[Any], **more: Any) -> None:
+def _print_json(run: "TrainedRun", prompt: str, samples: list[dict[str, object]], **more: object) -> None:
     from chainrule.cli.output import print_json
 
     print_json({"run": str(run.path), "prompt": prompt, **more, "samples": samples})
 
 
-def _print_texts(generations: list[Any], prompt: str) -> None:
+def _print_texts(generations: "Sequence[Generation]", prompt: str) -> None:
     from chainrule.cli.output import show_text
 
     for i, generation in enumerate(generations):

@@ -9,7 +9,7 @@ from chainrule.cli import options
 
 def command(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="A run folder; without one, the runs there are.")
+        str | None, typer.Argument(metavar="RUN", help="A run folder; without one, the runs there are.")
     ] = None,
     context: Annotated[
         str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
@@ -76,7 +76,7 @@ def _show_places(run: str, context: str, as_json: bool) -> None:
     from chainrule.api import load
     from chainrule.cli.output import plural, print_json, say
 
-    evidence = load(run).evidence(context)
+    evidence = load(run, "language").evidence(context)
     if as_json:
         print_json(evidence)
         return

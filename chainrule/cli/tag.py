@@ -1,13 +1,16 @@
 """`chainrule tag`: a tag for every word of a text."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainrule.cli import options
 
+if TYPE_CHECKING:
+    from chainrule.data.conllu import Sentence
+    from chainrule.runs.folder import Run
+
 WIDEST_MATRIX = 140  # characters, where there is no screen that says how wide it is
-MOST_MISTAKES = 8
 
 
 def command(
@@ -15,7 +18,7 @@ def command(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="CoNLL-U, or raw text with a sentence a line; default: standard input.",
             show_default=False,
         ),
@@ -31,32 +34,30 @@ def command(
 ) -> None:
     """Tag the words of a text, with a run of chainrule train --task tagging."""
     options.let_threads_sleep()
+    from chainrule.api.tagging import load_tagger_run
     from chainrule.checks import require_choice
     from chainrule.cli.output import print_json, show_text
     from chainrule.data import conllu
     from chainrule.data.sources import expand
     from chainrule.errors import UserError
-    from chainrule.runs.folder import Run
-    from chainrule.tasks.tagging import Task, slashed
+    from chainrule.tasks.tagging import slashed
 
     if form is not None:
         require_choice("--format", form, ("conllu", "words"))
-    loaded = Run(run, task="tagging")
-    task = Task(loaded.path)
-    column = column or task.tagset.columns[0]
-    require_choice("--column", column, task.tagset.purpose)
+    tagger = load_tagger_run(run)
+    column = column or tagger.columns[0]
+    require_choice("--column", column, tagger.columns)
     sources = expand(inputs or ["-"])
     texts = [(conllu.read_text(source), source.name) for source in sources]
     is_raw = not any(conllu.is_conllu(text) for text, _ in texts)
     sentences = [each for text, name in texts for each in (_raw(text) if is_raw else conllu.parse(text, name))]
     if not sentences:
         raise UserError(f"there are no words to tag in {', '.join(source.name for source in sources)}")
-    tagger = task.tagger(loaded.model)
     words = [sentence.words for sentence in sentences]
     if as_json:
-        print_json(_describe(tagger, words))
+        print_json(tagger.tag_words(words))
         return
-    found = tagger.tag(words)
+    found = tagger.task.tagger(tagger.run.model).tag(words)
     if (form or ("words" if is_raw else "conllu")) == "conllu":
         filled = [sentence.with_columns(tags) for sentence, tags in zip(sentences, found, strict=True)]
         show_text(conllu.write(filled) + ("\n" if is_raw else ""))
@@ -64,7 +65,8 @@ def command(
         show_text("".join(f"{slashed(each, tags[column])}\n" for each, tags in zip(words, found, strict=True)))
 
 
-def _raw(text: str) -> list[Any]:
+def _raw(text: str) -> "list[Sentence]":
+    """The sentences of a raw text, which has one a line."""
     from chainrule.data.conllu import make_sentence
     from chainrule.tagging.words import cut_words
 
@@ -73,65 +75,17 @@ def _raw(text: str) -> list[Any]:
     return [make_sentence(words, spaced, line) for line, words, spaced in cut if words]
 
 
-def _describe(tagger: Any, sentences: list[Any]) -> list[dict[str, Any]]:
-    """Each sentence with its tags and how probable they are."""
-    described = []
-    for words, columns in zip(sentences, tagger.probabilities(sentences), strict=True):
-        entry: dict[str, Any] = {"words": list(words)}
-        chosen = tagger.tagset.choose(columns).T
-        for name, tags, probabilities, best in zip(
-            tagger.tagset.purpose, tagger.tagset.tags, columns, chosen, strict=False
-        ):
-            entry[name] = [tags[number] for number in best]
-            entry[f"{name}_probabilities"] = [
-                round(float(row[at]), 6) for row, at in zip(probabilities, best, strict=True)
-            ]
-        described.append(entry)
-    return described
-
-
-def evaluate(run: Any, inputs: list[str] | None, encoding: str, as_json: bool) -> None:
-    """What `chainrule evaluate` says of a tagger: accuracies, beside what any tagger should beat."""
+def evaluate(run: "Run", inputs: list[str] | None, encoding: str, as_json: bool) -> None:
+    """What `chainrule evaluate` prints of a tagger: accuracies, beside those of simple taggers."""
+    from chainrule.api.tagging import load_tagger_run
     from chainrule.cli.output import print_json, print_notes
-    from chainrule.data import conllu
-    from chainrule.errors import UserError
-    from chainrule.tagging.measure import check_tags, describe, measure, measure_baselines, summarise
-    from chainrule.tasks.tagging import Task
 
-    task = Task(run.path)
-    sentences = conllu.read(inputs, encoding) if inputs else task.held_out
-    if not sentences:
-        raise UserError(
-            f"'{run.path}' has no sentence kept aside; name a file: chainrule evaluate {run.path} DEV.conllu"
-        )
-    given = task.tagger(run.model).tag([sentence.words for sentence in sentences])
-    columns, notes = {}, []
-    for name, tags in zip(task.tagset.purpose, task.tagset.tags, strict=False):
-        notes += check_tags(sentences, name, tags)
-        ours = measure(name, sentences, [each[name] for each in given], task.seen)
-        if not ours.confusion.all.words:
-            continue
-        others = measure_baselines(name, task.train, sentences, task.seen)
-        beside = {baseline: summarise(each) for baseline, each in others.items()}
-        columns[name] = {**describe(ours), "beside": beside, "mistakes": ours.confusion.mistakes(MOST_MISTAKES)}
-    if not columns:
-        raise UserError(
-            f"{' and '.join(notes)}; give CoNLL-U whose words have tags, or tag it: chainrule tag {run.path}"
-        )
-    words = sum(len(sentence.words) for sentence in sentences)
-    result = {
-        "run": str(run.path),
-        "inputs": inputs or ["validation"],
-        "sentences": len(sentences),
-        "words": words,
-        "columns": columns,
-        "notes": notes,
-    }
+    result = load_tagger_run(run.path).evaluate(inputs or None, encoding)
     if as_json:
         print_json(result)
         return
     _report(result)
-    print_notes(notes)
+    print_notes(result["notes"])
 
 
 def _report(result: dict[str, Any]) -> None:
@@ -161,7 +115,7 @@ def _report(result: dict[str, Any]) -> None:
             print(f"{count:,} times {right} was taken for {guess}")
 
 
-def _tag_row(each: dict[str, Any]) -> list[str]:
+def _tag_row(each: "dict[str, Any]") -> list[str]:
     return [each["tag"], f"{each['words']:,}", *[_percent(each[name]) for name in ("precision", "recall", "f1")]]
 
 

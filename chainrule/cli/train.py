@@ -1,183 +1,107 @@
 """`chainrule train`: a model of your text."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chainrule import registry
 from chainrule.cli import options
+from chainrule.cli.flags import Flags, Given
+from chainrule.data.settings import Reading, Splitting
+from chainrule.ngram import config as ngram
+from chainrule.text.settings import Tokenization
+from chainrule.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from chainrule.evaluation.figures import Evaluation
+    from chainrule.runs.folder import Run
+    from chainrule.runs.records import TrainedEvent
 
-Text = "Text to learn from"
-Tokens = "Tokens"
-ModelPanel = "Model"
-Learning = "Learning by gradient"
+TEXT = "Text to learn from"
+TOKENS = "Tokens"
+MODEL = "Model"
+LEARNING = "Learning by gradient"
+MADE_OF_RUNS = ("cache", "mix")  # by chainrule mix, not by training
+TASKS = ", ".join(dict.fromkeys(["language", *registry.names("chainrule.tasks")]))
+MODELS = ", ".join(registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_RUNS)))
 
 
 def command(
+    context: typer.Context,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TEXT]...",
+            metavar="TEXT",
             help="Files, folders, 'globs', - for standard input; TEXT=WEIGHT mixes several by weight. "
             "Default: Python's own documentation.",
             show_default=False,
         ),
     ] = None,
-    task: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="language, or what the files are pairs for: translation, summarisation."),
-    ] = "language",
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            help="The best model that so many minutes of this machine can buy, start to end.", rich_help_panel=Learning
-        ),
-    ] = None,
-    steps: Annotated[int | None, typer.Option(help="Or: so many updates.", rich_help_panel=Learning)] = None,
-    tokens: Annotated[
-        str | None, typer.Option(metavar="N", help="Or: so many tokens (10M).", rich_help_panel=Learning)
-    ] = None,
-    epochs: Annotated[
-        float | None, typer.Option(help="Or: so many times through the text.", rich_help_panel=Learning)
-    ] = None,
+    task: Annotated[str, typer.Option(metavar="NAME", help=f"What to learn from the files: {TASKS}.")] = "language",
+    *,
+    learning: Annotated[
+        Given, Flags(Recipe, ("minutes", "steps", "tokens", "epochs"), panel=LEARNING, as_text=("tokens",))
+    ],
     resume: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Go on with a training that was interrupted, exactly.", rich_help_panel=Learning
+            metavar="RUN", help="Continue a training that was interrupted, exactly.", rich_help_panel=LEARNING
         ),
     ] = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="sgd, momentum, adamw or muon.", rich_help_panel=Learning)
-    ] = None,
-    learning_rate: Annotated[
-        float | None, typer.Option(help="Its peak; chosen unless told.", rich_help_panel=Learning)
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="StreamBatches in one update.", rich_help_panel=Learning)
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="torch, or tape: gradients by our own engine, on NumPy.", rich_help_panel=Learning),
-    ] = None,
+    how: Annotated[Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "engine"), panel=LEARNING)],
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.", rich_help_panel=Learning)
+        bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.", rich_help_panel=LEARNING)
     ] = False,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="ngram (default), infinigram; mlp, bow, attention, elman, ugrnn, gru, lstm, transformer "
-            "(with a budget, the default; of words, lstm).",
-            rich_help_panel=ModelPanel,
+            help=f"{MODELS}. Default: ngram; with a budget, transformer (of words, lstm).",
+            rich_help_panel=MODEL,
         ),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(
-            help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=ModelPanel
-        ),
+        typer.Option(help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=MODEL),
     ] = None,
-    order: Annotated[
-        int | None, typer.Option(help="n of the n-gram; 5 unless told otherwise.", rich_help_panel=ModelPanel)
-    ] = None,
-    smoothing: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="modified-kneser-ney (default), kneser-ney, absolute, witten-bell, katz, "
-            "jelinek-mercer, add-k, stupid-backoff, maximum-likelihood.",
-            rich_help_panel=ModelPanel,
-        ),
-    ] = None,
-    prune: Annotated[
-        str | None,
-        typer.Option(
-            metavar="'0 0 1'",
-            help="Drop k-grams seen that often or less: a number per order from 1 up, first 0, never falling.",
-            rich_help_panel=ModelPanel,
-        ),
-    ] = None,
+    counting: Annotated[Given, Flags(ngram.Config, panel=MODEL)],
     set_: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other setting of the model or of training.",
-            rich_help_panel=ModelPanel,
+            help="Any other setting of the model, the task or the training.",
+            rich_help_panel=MODEL,
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=ModelPanel)
-    ] = None,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="bytes, characters, words, bpe; or a tokenizer.json or run to take it from.", rich_help_panel=Tokens
-        ),
-    ] = "auto",
-    vocabulary_size: Annotated[
-        int | None, typer.Option(help="The most words, characters or (bpe) tokens.", rich_help_panel=Tokens)
-    ] = None,
-    min_count: Annotated[
-        int | None, typer.Option(help="Leave out words seen less often.", rich_help_panel=Tokens)
-    ] = None,
-    closed_vocabulary: Annotated[
-        bool, typer.Option("--closed-vocabulary", help="Unknown words become <unk>.", rich_help_panel=Tokens)
-    ] = False,
-    unit: Annotated[
-        str, typer.Option(help="One document per: file, block, line, or auto.", rich_help_panel=Text)
-    ] = "auto",
-    field: Annotated[
-        str, typer.Option(help="Field or column with the text (.jsonl, .csv, .parquet).", rich_help_panel=Text)
-    ] = "text",
-    encoding: Annotated[str, typer.Option(help="If not UTF-8.", rich_help_panel=Text)] = "auto",
+    config: Annotated[Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=MODEL)] = None,
+    tokenization: Annotated[Tokenization, Flags(panel=TOKENS)],
+    reading: Annotated[Reading, Flags(panel=TEXT)],
     validation: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help="Text of its own to measure on; repeat the flag for several.", rich_help_panel=Text
+            metavar="TEXT", help="A text of its own to measure on; repeat the flag for several.", rich_help_panel=TEXT
         ),
     ] = None,
-    validation_fraction: Annotated[
-        float, typer.Option(help="Else this share is kept aside.", rich_help_panel=Text)
-    ] = 0.1,
-    split: Annotated[
-        str, typer.Option(help="documents (by content) or tail (the last part).", rich_help_panel=Text)
-    ] = "documents",
-    seed: Annotated[int, typer.Option(help="Of the split, the weights and the order.", rich_help_panel=Text)] = 0,
+    splitting: Annotated[Splitting, Flags(panel=TEXT)],
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Train a model on your text and store it as a run folder."""
-    given = dict(locals())
     from chainrule.analysis.plan.quantities import parse_count
     from chainrule.cli.main import started_at
     from chainrule.config import parse_assignments
-    from chainrule.data.corpus import Reading
-    from chainrule.data.split import Splitting
-    from chainrule.text.choice import Tokenization
     from chainrule.training.pipeline import train
     from chainrule.training.request import DEFAULT_CORPUS, Request
 
-    named: dict[str, Any] = {
-        "order": order,
-        "smoothing": smoothing,
-        "prune": prune,
-        "minutes": minutes,
-        "steps": steps,
-        "tokens": None if tokens is None else parse_count(tokens, "--tokens"),
-        "epochs": epochs,
-        "optimizer": optimizer,
-        "learning_rate": learning_rate,
-        "batch_size": batch_size,
-        "engine": engine,
-    }
-    settings = {name: value for name, value in named.items() if value is not None} | parse_assignments(set_ or [])
+    if "tokens" in learning:
+        learning["tokens"] = parse_count(str(learning["tokens"]), "--tokens")
+    settings = {**learning, **how, **counting, **parse_assignments(set_ or [])}
     if resume is not None:
-        _report(_resume(resume, given, settings), as_json)
+        refuse_without_effect(context)
+        _report(_resume(resume, settings | ({"model": model} if model else {}), tensorboard), as_json)
         return
     request = Request(
         inputs=tuple(inputs or [DEFAULT_CORPUS]),
@@ -187,9 +111,9 @@ def command(
         size=size,
         config=config,
         settings=settings,
-        reading=Reading(unit, field, encoding),
-        splitting=Splitting(validation_fraction, split, seed),
-        tokenization=Tokenization(tokenizer, vocabulary_size, min_count, closed_vocabulary),
+        reading=reading,
+        splitting=splitting,
+        tokenization=tokenization,
         path=Path(as_) if as_ else None,
         overwrite=overwrite,
         tensorboard=tensorboard,
@@ -198,31 +122,37 @@ def command(
     _report(train(request), as_json)
 
 
-RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_", "minutes", "steps", "tokens", "epochs", "optimizer"}
-RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # compared with those it began with
-RESUMABLE_WITH |= {"engine"}  # which may change
+RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_"}
+RESUMABLE_WITH |= {"minutes", "steps", "tokens", "epochs", "optimizer"}  # these are compared with
+RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # the ones that training began with
+RESUMABLE_WITH |= {"engine"}  # this may change
 
 
-def _resume(name: str, given: dict[str, Any], settings: dict[str, Any]) -> Any:
-    """Whatever else was given would be without effect, so it is refused by name."""
-    import inspect
-
+def refuse_without_effect(context: typer.Context) -> None:
+    """A training that is resumed takes its settings from its folder: refuse any flag that would change nothing."""
     from chainrule.errors import UserError
+
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in RESUMABLE_WITH and source is not None and source.name == "COMMANDLINE":
+            flag = "the text" if name == "inputs" else parameter.opts[0]
+            raise UserError(f"--resume goes on with what training began with; leave out {flag}")
+
+
+def _resume(name: str, settings: Given, tensorboard: bool) -> "Run":
     from chainrule.training.pipeline import resume
 
-    for parameter in inspect.signature(command).parameters.values():
-        if parameter.name not in RESUMABLE_WITH and given[parameter.name] != parameter.default:
-            flag = "the text" if parameter.name == "inputs" else "--" + parameter.name.rstrip("_").replace("_", "-")
-            raise UserError(f"--resume goes on with what training began with; leave out {flag}")
-    return resume(name, settings | ({"model": given["model"]} if given["model"] else {}), given["tensorboard"])
+    return resume(name, settings, tensorboard)
 
 
-def _report(run: Any, as_json: bool) -> None:
+def _report(run: "Run", as_json: bool) -> None:
     from chainrule.cli import output
     from chainrule.runs.card import describe_settings
     from chainrule.tasks.base import find_task
 
-    metrics = run.metrics[-1]
+    metrics = run.trained
+    assert metrics is not None
     if as_json:
         output.print_json(
             {"run": str(run.path), **{k: v for k, v in metrics.items() if k != "event"}, "config": run.config}
@@ -248,7 +178,7 @@ def _report(run: Any, as_json: bool) -> None:
     output.say(f"next: {find_task(run.task).usages(str(run.path))[0]}   or   chainrule show {run.path}")
 
 
-def _describe_learning(metrics: dict[str, Any]) -> list[tuple[str, str]]:
+def _describe_learning(metrics: "TrainedEvent") -> list[tuple[str, str]]:
     """Of a model that learned by gradient: how far it went."""
     if "steps" not in metrics:
         return []

@@ -2,38 +2,18 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
-from chainrule.data.decoding import check_encoding
 from chainrule.data.documents import Documents
 from chainrule.data.formats import Reader, cut_stream
-from chainrule.data.records import DEFAULT_FIELD
+from chainrule.data.settings import Reading as Reading
 from chainrule.data.sources import Source, expand
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import UserError
 
-UNITS = ("auto", "file", "block", "line")
 ENOUGH_DOCUMENTS = 20
 # To choose a unit, a file is looked at in small pieces, and not beyond so many of them.
 PROBE_BYTES = 1 << 20
 PROBED_CHUNKS = 64
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How text is read: what makes a document, where records keep their text, what encoding files are in."""
-
-    unit: str = "auto"  # auto, file, block or line
-    field: str = DEFAULT_FIELD
-    encoding: str = "auto"
-
-    def check(self) -> None:
-        """Refuse settings that do not exist."""
-        if self.unit not in UNITS:
-            raise UserError(
-                f"unit '{self.unit}' is not known{did_you_mean(self.unit, UNITS)} (units: {', '.join(UNITS)})"
-            )
-        check_encoding(self.encoding)
 
 
 DEFAULT_READING = Reading()

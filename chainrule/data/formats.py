@@ -12,6 +12,7 @@ from chainrule.data.records import DEFAULT_FIELD, Record, read_csv, read_jsonl
 from chainrule.data.sources import Source
 from chainrule.data.streams import Meter, read_chunks, seekable
 from chainrule.data.tally import Tally, line_feeds_only
+from chainrule.data.texts import find_texts
 from chainrule.errors import UserError
 
 BATCH_BYTES = 16 << 20
@@ -56,7 +57,8 @@ class Reader:
             with seekable(self.source, self.meter) as file:
                 yield from read_parquet(name, file, self.field, self.source.size, self.meter, self.tally)
         else:
-            for number, text in enumerate(builtin.texts(name, self.tally), start=1):
+            texts = find_texts(name) if form == "texts" else builtin.texts(name, self.tally)
+            for number, text in enumerate(texts, start=1):
                 self.meter.position += len(text.encode())
                 yield number, text
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from chainrule.data import builtin
 from chainrule.data.endings import describe_endings, has_known_ending, split_name
+from chainrule.data.texts import find_texts, is_texts
 from chainrule.errors import UserError, did_you_mean
 
 STANDARD_INPUT = "-"
@@ -26,7 +27,7 @@ class Source:
     name: str  # as the user named it
     path: str  # where its bytes are, which for a pipe is a temporary file
     size: int  # bytes on disk
-    format: str  # text, jsonl, csv, tsv, parquet or builtin
+    format: str  # text, jsonl, csv, tsv, parquet, builtin or texts
     compression: str = ""  # gz, zst or none
 
     @property
@@ -50,13 +51,18 @@ def expand(inputs: Iterable[str | os.PathLike[str]]) -> list[Source]:
 
 def _paths_behind(name: str) -> list[str]:
     """The paths that one input stands for."""
-    if name == STANDARD_INPUT or builtin.is_builtin(name):
+    if _is_no_file(name):
         return [name]
     if _exists(name):
         return _paths_in_folder(name) if os.path.isdir(name) else [name]
     if glob.has_magic(name):
         return _paths_matching(name)
     raise UserError(_not_found(name))
+
+
+def _is_no_file(name: str) -> bool:
+    """Whether an input names something else than files."""
+    return name == STANDARD_INPUT or builtin.is_builtin(name) or is_texts(name)
 
 
 def _paths_in_folder(folder: str) -> list[str]:
@@ -105,6 +111,8 @@ def _files_under(folder: str, above: tuple[object, ...]) -> Iterator[str]:
 def _make_source(name: str) -> Source:
     if builtin.is_builtin(name):
         return Source(name, "", builtin.size(name), "builtin")
+    if is_texts(name):
+        return Source(name, "", find_texts(name).size, "texts")
     if name == STANDARD_INPUT:
         return _spooled(name, _standard_input())
     status = os.stat(name)
@@ -151,7 +159,7 @@ def _exists(name: str) -> bool:
 
 def _identity(name: str) -> object:
     """The same for two names of the same file."""
-    if name == STANDARD_INPUT or builtin.is_builtin(name):
+    if _is_no_file(name):
         return name
     try:
         status = os.stat(name)

@@ -6,26 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from chainrule.data.documents import Documents
-from chainrule.errors import UserError
+from chainrule.data.settings import Splitting as Splitting
 from chainrule.kernels.hashing import hash_bytes
 from chainrule.kernels.jit import kernel
-
-WAYS = ("documents", "tail")
-
-
-@dataclass(frozen=True)
-class Splitting:
-    """How text is split: `documents`, each by the hash of its text; or `tail`, the last part of the corpus."""
-
-    validation_fraction: float = 0.1
-    split: str = "documents"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.validation_fraction < 1:
-            raise UserError(f"the validation fraction must be at least 0 and below 1, got {self.validation_fraction}")
-        if self.split not in WAYS:
-            raise UserError(f"the split must be one of {', '.join(WAYS)}, got '{self.split}'")
 
 
 @kernel

@@ -8,44 +8,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from chainrule.checks import require_number, require_whole
 from chainrule.errors import UserError
 from chainrule.generation.decoder import NOT_FINITE, Decoder
 from chainrule.generation.filters import largest
 from chainrule.generation.prompt import Continuation, Tokenizer, read_prompt
-from chainrule.generation.sample import Generation
+from chainrule.generation.sampling import Generation
+from chainrule.generation.settings import Beam as Beam
 from chainrule.models.contract import Array, Steps, log_softmax
 
 NO_CONTINUATION = "this model gives every continuation probability zero; use a smoothed model or another prompt"
-
-
-@dataclass(frozen=True)
-class Beam:
-    """Settings of a beam search, which returns the `samples` best texts."""
-
-    width: int = 4
-    length_penalty: float = 1.0  # above 0 favours long texts, below 0 short ones
-    max_tokens: int = 200
-    samples: int = 1
-    truncate: bool = False  # read the last tokens of a prompt that is too long
-
-    def __post_init__(self) -> None:
-        require_whole("width", self.width, 1, 1000)
-        require_number("length_penalty", self.length_penalty, -10, 10)
-        require_whole("max_tokens", self.max_tokens, 1)
-        require_whole("samples of a beam", self.samples, 1, self.width)
-
-    def score(self, log_probability: float, length: int) -> float:
-        return float(log_probability / length**self.length_penalty)
-
-    def bound(self, log_probability: float, length: int) -> float:
-        """The best score that any continuation of these tokens can still reach.
-
-        More tokens only lower the log-probability, and n**length_penalty is largest at one end of the lengths
-        that are left.
-        """
-        longest = max(length + 1, self.max_tokens)
-        return max(self.score(log_probability, length + 1), self.score(log_probability, longest))
 
 
 @dataclass(frozen=True)

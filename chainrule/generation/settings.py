@@ -1,9 +1,10 @@
-"""The settings of sampling."""
+"""How to draw texts from a model, and how to search for the most likely ones."""
 
 from dataclasses import dataclass, replace
 from secrets import randbits
 
 from chainrule.checks import require_number, require_whole
+from chainrule.config import setting
 from chainrule.errors import UserError
 
 LARGEST_SEED = 2**64 - 1
@@ -13,18 +14,22 @@ LARGEST_SEED = 2**64 - 1
 class Sampling:
     """How to draw samples. They are numbered from `first_sample`, and number i depends on the seed and on i alone."""
 
-    temperature: float = 1.0  # 0 is greedy
-    top_k: int = 0  # 0 keeps every token
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    max_tokens: int = 200
-    stop: tuple[str, ...] = ()
-    seed: int | None = None
-    samples: int = 1
-    first_sample: int = 0
-    alternatives: int = 0  # how many of the most likely tokens to report with each token drawn
-    truncate: bool = False  # read the last tokens of a prompt that is too long
+    temperature: float = setting(
+        1.0, "0 always takes the most likely token, 1 leaves the model as it is, above 1 flattens it.", flag=True
+    )
+    top_k: int = setting(0, "Keep the k most likely tokens (0: all).", flag=True)
+    top_p: float = setting(1.0, "Keep the most likely tokens that together have this probability.", flag=True)
+    min_p: float = setting(0.0, "Keep tokens at least this likely relative to the most likely one.", flag=True)
+    repetition_penalty: float = setting(1.0, "Above 1 makes tokens that were already used less likely.", flag=True)
+    max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
+    stop: tuple[str, ...] = setting((), "Stop before this text; may be given several times.", flag=True, metavar="TEXT")
+    seed: int | None = setting(None, "The same seed gives the same text.", flag=True)
+    samples: int = setting(1, "How many texts.", flag=("--samples", "-n"))
+    first_sample: int = setting(0, "The number of the first sample.")
+    alternatives: int = setting(
+        0, "With --json: report this many of the most likely tokens beside each one drawn.", flag="--logprobs"
+    )
+    truncate: bool = setting(False, "Read only the end of a prompt that is too long.", flag=True)
 
     def __post_init__(self) -> None:
         require_number("temperature", self.temperature, 0)
@@ -43,9 +48,38 @@ class Sampling:
 
     @property
     def filters(self) -> tuple[float, int, float, float, float]:
-        """The settings that reshape a distribution."""
+        """The settings that change the distribution: temperature, top_k, top_p, min_p, repetition_penalty."""
         return self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty
 
     def seeded(self) -> "Sampling":
         """The same settings with a seed, a random one where there was none, so that the samples can be reproduced."""
         return self if self.seed is not None else replace(self, seed=randbits(32))
+
+
+@dataclass(frozen=True)
+class Beam:
+    """How to search; the `samples` best texts are returned."""
+
+    width: int = setting(4, "How many beginnings of a text are kept at every length; 1 is greedy.", flag="--beam")
+    length_penalty: float = setting(1.0, "Above 0 favours long texts, below 0 short ones.", flag=True)
+    max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
+    samples: int = setting(1, "How many of the best texts to return.", flag=("--samples", "-n"))
+    truncate: bool = setting(False, "Read only the end of a prompt that is too long.", flag=True)
+
+    def __post_init__(self) -> None:
+        require_whole("width", self.width, 1, 1000)
+        require_number("length_penalty", self.length_penalty, -10, 10)
+        require_whole("max_tokens", self.max_tokens, 1)
+        require_whole("samples of a beam", self.samples, 1, self.width)
+
+    def score(self, log_probability: float, length: int) -> float:
+        return float(log_probability / length**self.length_penalty)
+
+    def bound(self, log_probability: float, length: int) -> float:
+        """The best score that anything starting with these tokens can still reach.
+
+        More tokens only lower the log-probability, and n**length_penalty is largest at one end of the lengths
+        that are left.
+        """
+        longest = max(length + 1, self.max_tokens)
+        return max(self.score(log_probability, length + 1), self.score(log_probability, longest))

@@ -28,7 +28,7 @@ from typing import Any
 from chainrule.config import fields as settings_of
 from chainrule.config import override
 from chainrule.errors import UserError, did_you_mean
-from chainrule.generation import Sampling
+from chainrule.generation.settings import Sampling
 
 FOLDER = Path(__file__).parent / "templates"
 PARTS = {"about": str, "text": str, "fields": dict, "sampling": dict}

@@ -1,8 +1,9 @@
 """What a format of other programs is: how its files are recognised and read, how they are written and verified.
 
-Every module of this package without a leading underscore is a format, but for this one and for `read` and `write`,
-which use them all. It defines FORMAT and is found by its file name, so that a new format is a new file. A module is
-imported to be listed; what needs torch or another large library is imported inside its functions.
+Every module of this package without a leading underscore is a format, except this one and those that use them all:
+`read`, `write`, `importing` and `export`. A format defines FORMAT and is found by its file name, so that a new format
+is a new file. A module is imported to be listed; what needs torch or another large library is imported inside its
+functions.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
     from chainrule.text.base import Tokenizer
 
-NOT_FORMATS = (*registry.NOT_NAMED, "read", "write")
+NOT_FORMATS = (*registry.NOT_NAMED, "read", "write", "importing", "export")
 FULL_PRECISION = "f32"
 
 

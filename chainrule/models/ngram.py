@@ -2,46 +2,25 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import UserError
 from chainrule.models._ladder import Counted, climb_down
 from chainrule.models.contract import LanguageModel, State, check_ids, slide
 from chainrule.models.explanation import Ladder, TokenText
 from chainrule.ngram import merge
+from chainrule.ngram.config import IMPORTED as IMPORTED
+from chainrule.ngram.config import MOST_WORDS as MOST_WORDS
+from chainrule.ngram.config import Config as Config
 from chainrule.ngram.count import count_ngrams
-from chainrule.ngram.prune import check_thresholds, prune
+from chainrule.ngram.prune import prune
 from chainrule.ngram.query import context_lengths, distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Estimates, Smoothing
 from chainrule.ngram.trie import Trie
 from chainrule.storage import load_arrays, save_arrays
-
-IMPORTED = "imported"  # the smoothing of a model that was read from an ARPA file
-MOST_WORDS = 200  # an n-gram of this many words; the counting kernels keep lengths in a byte
-
-
-@dataclass(frozen=True)
-class Config:
-    order: int = 5
-    smoothing: str = "modified-kneser-ney"
-    k: float = 1.0  # what add-k adds to every count
-    prune: tuple[int, ...] = ()  # drop k-grams seen prune[k - 1] times or less: 0 0 1 drops longer ones seen once
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.order <= MOST_WORDS:
-            raise UserError(f"the order must be between 1 and {MOST_WORDS}, got {self.order}")
-        if self.smoothing not in METHODS and self.smoothing != IMPORTED:
-            known = ", ".join(METHODS)
-            raise UserError(
-                f"unknown smoothing '{self.smoothing}'{did_you_mean(self.smoothing, METHODS)} (there are: {known})"
-            )
-        if not 0 < self.k < float("inf"):
-            raise UserError(f"k must be a number above zero, got {self.k}")
-        check_thresholds(self.prune, self.order)
-
 
 SIZES = {
     "tiny": Config(order=3),
@@ -95,7 +74,7 @@ class Model(LanguageModel):
 
     def _require_counts(self) -> None:
         if any(self.config.prune) or self.config.smoothing == IMPORTED:
-            raise UserError("the counts of a pruned or imported model are not all there; train without --prune instead")
+            raise UserError("the counts of a pruned or imported model are not all there; train one without pruning")
         if METHODS[self.config.smoothing].fits_held_out:
             raise UserError(
                 f"{self.config.smoothing} weights were fitted on held-out text that is not here; use another smoothing"

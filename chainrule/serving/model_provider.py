@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.analysis.compare.compare import PLAN
+from chainrule.api.pairs import pair_task
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models._numpy import start, step
 from chainrule.models.contract import LanguageModel
 from chainrule.runs.folder import Run
 from chainrule.serving.errors import APIError
 from chainrule.serving.responses import JsonObject
-from chainrule.tasks._pair_run import pair_task
 from chainrule.tasks._pairs import PairTask
 from chainrule.tasks.base import LANGUAGE, find_task
 from chainrule.text.base import Tokenizer

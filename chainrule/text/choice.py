@@ -1,7 +1,6 @@
 """Which tokenizer a text gets: one that exists, or a new one of a kind, trained on the text."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from chainrule import registry
@@ -9,16 +8,9 @@ from chainrule.errors import UserError, did_you_mean
 from chainrule.text import KINDS
 from chainrule.text.base import Tokenizer, Vocabulary
 from chainrule.text.pieces import DocumentBatch
+from chainrule.text.settings import Tokenization as Tokenization
 
-NO_KINDS = ("base", "chat", "choice", "pieces")
-
-
-@dataclass(frozen=True)
-class Tokenization:
-    tokenizer: str = "auto"  # bytes, characters, words, bpe, or a tokenizer.json / run to take it from
-    vocabulary_size: int | None = None
-    min_count: int | None = None
-    closed_vocabulary: bool = False
+NO_KINDS = ("base", "chat", "choice", "pieces", "settings")
 
 
 def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization, default: str) -> Tokenizer:

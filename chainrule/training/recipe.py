@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
+from chainrule.config import setting
 from chainrule.errors import UserError
-from chainrule.training.schedule import Schedule
+from chainrule.training.schedule import SHAPES, Schedule
 
 OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
 PRECISIONS = ("float32", "bfloat16")
@@ -14,39 +15,55 @@ BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 @dataclass(frozen=True)
 class Recipe:
-    optimizer: str = "muon"
-    learning_rate: float = 0.01  # muon: of what is not a hidden matrix
-    matrix_learning_rate: float | None = None  # of hidden matrices; None: with muon 0.02, else the learning rate
-    table_learning_rate: float = 0.1  # of hashed n-gram embeddings, by Adagrad
-    momentum: float = 0.95
-    muon_rounds: int = 5
-    beta1: float = 0.9
-    beta2: float = 0.95
-    weight_decay: float = 0.0
-    batch_size: int = 16  # windows in one update
-    workers: int = 1  # processes that each read their part of a batch, at the same time
-    micro_batches: int = 1  # pieces a batch is cut into where memory is short; the gradient is the same
-    window: int = 128  # tokens in one
-    chain: int = 1  # windows a recurrent model reads in a row with its state kept
-    schedule: str = "linear"
-    warmup: float = 0.0
-    cooldown: float = 0.4
-    final_rate: float = 0.0
-    clip: float = 1.0  # the largest global gradient norm; 0: no limit
-    ema: float = 0.0  # decay of the moving average of the weights that is the result; 0: the weights themselves
-    sampled_softmax: float = 0.0  # the first part of the budget in which only a sample of the vocabulary is scored
-    evaluations: int = 10  # over the whole budget; the best one is the result
-    evaluation_tokens: int = 65536  # of the validation text, at the most, each time before the end
-    final_tokens: int | None = None  # and at the end; None: all
-    checkpoint_seconds: float = 60.0  # the longest time that a kill can cost
+    optimizer: str = setting("muon", "The optimizer: {names}.", flag=True, names=lambda: OPTIMIZERS)
+    learning_rate: float = setting(
+        0.01, "The peak learning rate (muon: of what is not a hidden matrix); chosen by default.", flag=True
+    )
+    matrix_learning_rate: float | None = setting(
+        None, "The peak learning rate of hidden matrices; default: 0.02 with muon, else the learning rate."
+    )
+    table_learning_rate: float = setting(0.1, "The learning rate of hashed n-gram embeddings, by Adagrad.")
+    momentum: float = setting(0.95, "The momentum of sgd with momentum and of muon.")
+    muon_rounds: int = setting(5, "Newton-Schulz iterations in each update of muon.")
+    beta1: float = setting(0.9, "Adam's decay of the mean of the gradient.")
+    beta2: float = setting(0.95, "Adam's decay of the mean of the squared gradient.")
+    weight_decay: float = setting(0.0, "Decoupled weight decay.")
+    batch_size: int = setting(16, "Windows of text in one update; chosen by default.", flag=True)
+    workers: int = setting(1, "Processes that each read their part of a batch at the same time.")
+    micro_batches: int = setting(
+        1, "Pieces that a batch is cut into where memory is short; the gradient stays the same."
+    )
+    window: int = setting(128, "Tokens in one window.")
+    chain: int = setting(1, "Windows that a recurrent model reads in a row with its state kept.")
+    schedule: str = setting(
+        "linear", "The shape of the learning rate over the training: {names}.", names=lambda: SHAPES
+    )
+    warmup: float = setting(0.0, "The part of the budget in which the learning rate rises from zero.")
+    cooldown: float = setting(0.4, "Of a trapezoidal schedule: the part at the end in which the learning rate falls.")
+    final_rate: float = setting(0.0, "What is left of the learning rate at the end, as a part of its peak.")
+    clip: float = setting(1.0, "The largest global gradient norm; 0: no limit.")
+    ema: float = setting(
+        0.0, "Decay of the moving average of the weights that is the result; 0: the weights themselves."
+    )
+    sampled_softmax: float = setting(
+        0.0, "The first part of the budget, in which only a sample of the vocabulary is scored."
+    )
+    evaluations: int = setting(10, "Evaluations over the whole budget; the best weights are the result.")
+    evaluation_tokens: int = setting(65536, "Tokens of the validation text, at most, in each evaluation but the last.")
+    final_tokens: int | None = setting(None, "Tokens of the validation text in the last evaluation; default: all.")
+    checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints: the most that a kill can cost.")
     seed: int = 0
-    first_vectors: str = "random"  # or counted: embeddings begin at what words' neighbours tell about them
-    engine: str = "torch"  # or tape: gradients by our own engine, on NumPy
-    precision: str = "float32"  # or bfloat16 for matrix products, where the processor has instructions for it
-    minutes: float | None = None
-    steps: int | None = None
-    tokens: float | None = None
-    epochs: float | None = None
+    first_vectors: str = setting(
+        "random", "How embeddings begin: random, or counted (from the neighbours of each word)."
+    )
+    engine: str = setting("torch", "What computes gradients: torch, or tape (our own, on NumPy).", flag=True)
+    precision: str = setting("float32", "Of matrix products: float32, or bfloat16 where the processor has it.")
+    minutes: float | None = setting(
+        None, "Make the best model that this machine can train in this many minutes, from start to end.", flag=True
+    )
+    steps: int | None = setting(None, "Or: train for this many updates.", flag=True)
+    tokens: float | None = setting(None, "Or: for this many tokens (10M).", flag=True, metavar="N")
+    epochs: float | None = setting(None, "Or: for this many passes over the text.", flag=True)
 
     def __post_init__(self) -> None:
         require_choice("optimizer", self.optimizer, OPTIMIZERS)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.api.pairs import load_pairs_run
 from chainrule.interop import _parity
 from chainrule.interop._parity import Check
 from chainrule.runs.folder import Run
-from chainrule.tasks._pair_run import load_pairs_run
 from tests.interop.test_llama2c import STORIES, needs_stories
 
 Result = tuple[int, str, str]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.api.pairs import load_pairs_run
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.generation.search import search
@@ -20,7 +21,6 @@ from chainrule.models.contract import Batch, log_softmax
 from chainrule.runs.write import store
 from chainrule.tasks._batches import condition_of, training_batch
 from chainrule.tasks._pair_files import pair_files
-from chainrule.tasks._pair_run import load_pairs_run
 from tests.interop.spm_files import write_spm
 
 transformers = pytest.importorskip("transformers")

@@ -11,12 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from chainrule.analysis.explain.alignment import explain_translation, link_words
+from chainrule.api.pairs import PairsRun, load_pairs_run
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.runs.folder import Run
 from chainrule.serving.app import make_app
 from chainrule.serving.model_provider import ModelProvider, find_runs
-from chainrule.tasks._pair_run import PairsRun, load_pairs_run
 from tests.serving.conftest import Client
 from tests.serving.running import run_apart
 from tests.serving.toys import toy_service

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import chainrule
+from chainrule.api.pairs import load_pairs_run
 from chainrule.errors import UserError
 from chainrule.generation.beam import Beam
 from chainrule.models.contract import Batch, cross_entropy
 from chainrule.runs.folder import Run
 from chainrule.tasks._batches import training_batch
-from chainrule.tasks._pair_run import load_pairs_run
 from chainrule.text.choice import Tokenization
 from chainrule.training.pipeline import train
 from chainrule.training.recipe import Recipe

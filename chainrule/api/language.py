@@ -1,0 +1,152 @@
+"""A language model's run with the verbs of the command line: sample, search, prompt, explain, evaluate, export."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from chainrule.analysis.doctor.examine import examine
+from chainrule.analysis.explain.explanation import TOP, Explanation, explain
+from chainrule.api.inputs import Inputs, StrPath, input_names
+from chainrule.config import fields, override
+from chainrule.data.corpus import Corpus, Reading
+from chainrule.errors import UserError
+from chainrule.evaluation.text import Text, evaluate_text
+from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
+from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
+from chainrule.generation.template import find_template
+from chainrule.models import infinigram
+from chainrule.runs.folder import KeptAside, Run
+from chainrule.runs.quantized import Cost, quantize
+from chainrule.training.finding import Finding
+
+if TYPE_CHECKING:
+    from chainrule.interop.export import Exported
+
+LOOKUP = "lookup"  # a draft that guesses from the text itself
+
+
+class Evidence(TypedDict):
+    """The longest end of a text that occurs in a corpus, how many tokens it has, how often it occurs, and where."""
+
+    text: str
+    tokens: int
+    count: int
+    places: list[dict[str, object]]
+
+
+class TrainedRun(Run):
+    """A run of a language model. Settings are named as the flags of the command of the same name."""
+
+    def __repr__(self) -> str:
+        return f"<run '{self.path}': {self.architecture} of {', '.join(self.config['data']['inputs'])}>"
+
+    def sample(self, prompt: str = "", draft: StrPath | None = None, **settings: object) -> str:
+        """The prompt and one continuation of it; settings as in `samples`."""
+        return prompt + self.samples(prompt, draft, **settings)[0].text
+
+    def samples(self, prompt: str = "", draft: StrPath | None = None, **settings: object) -> list[Generation]:
+        """Continuations of the prompt: temperature=0.8, top_k=40, samples=3, seed=1, stop="." and so on.
+
+        `draft` is "lookup" or a smaller run that guesses ahead: the same text, sooner.
+        """
+        guesses = None if draft is None else self.draft(draft)
+        return sample(self.model, self.tokenizer, prompt, _sampling(Sampling(), settings, "sample"), draft=guesses)
+
+    def draft(self, name: StrPath) -> Draft:
+        """What guesses the next tokens for this model to verify: "lookup", or a run with the same tokens."""
+        if name == LOOKUP:
+            return PromptLookup()
+        other = Run(name)
+        if other.tokenizer.fingerprint != self.tokenizer.fingerprint:
+            raise UserError(
+                f"'{name}' cuts text into other tokens than '{self.path}', so it cannot guess for it; "
+                f"train it with the tokenizer of '{self.path}'"
+            )
+        return GreedyDraft(other.model)
+
+    def beam_search(self, prompt: str = "", **settings: object) -> list[Generation]:
+        """The most likely continuations, best first: width=4, samples=2, length_penalty=0.6, max_tokens=50."""
+        return beam_search(self.model, self.tokenizer, prompt, override(Beam(), settings, "beam_search"))
+
+    def prompt(self, template: str, **values: object) -> str:
+        """The answer to a task: run.prompt("qa", passage=..., question=...); settings as in `samples`."""
+        found = find_template(template)
+        settings = {name: value for name, value in values.items() if name in fields(Sampling)}
+        text = found.fill({name: str(value) for name, value in values.items() if name not in settings})
+        sampling = _sampling(found.sampling, settings, "prompt")
+        return sample(self.model, self.tokenizer, text, sampling)[0].text.strip()
+
+    def evidence(self, text: str, most: int = 10) -> Evidence:
+        """Of an infinity-gram: the longest end of the text that occurs in the corpus, how often, and where."""
+        if not isinstance(self.model, infinigram.Model):
+            raise UserError(f"'{self.path}' is of kind {self.architecture}; only an infinigram keeps its corpus")
+        ids = self.tokenizer.encode(text)
+        length, positions = self.model.evidence(ids)
+        shards = self.shards()
+        places = [shards.place(*shards.locate(int(position)), self.tokenizer) for position in positions[:most]]
+        return {
+            "text": self.tokenizer.decode(ids[len(ids) - length :]),
+            "tokens": length,
+            "count": len(positions),
+            "places": [asdict(place) for place in places],
+        }
+
+    def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: object) -> Explanation:
+        """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
+        settings = override(Sampling(), sampling, "explain")
+        shards = self.shards() if (self.path / "tokens").is_dir() else None
+        return explain(self.model, self.tokenizer, text, token, settings, shards, top)
+
+    def evaluate(
+        self,
+        inputs: Inputs | None = None,
+        *,
+        worst: int = 0,
+        documents: bool = False,
+        against: StrPath | Run | None = None,
+        **reading: object,
+    ) -> dict[str, Any]:
+        """Perplexity, bits per byte and the counts behind them, of any text; default: the text kept aside in training.
+
+        `worst` adds so many of the worst-predicted passages, `documents` the figures of every document, and `against`
+        a paired bootstrap of the difference from another run. How the text is read goes by name: unit="line".
+        """
+        names = None if inputs is None else input_names(inputs)
+        return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
+
+    def open_text(self, names: list[str] | None, reading: dict[str, object]) -> Text:
+        """The text to measure on, read as in training unless `reading` says otherwise; None: what was kept aside."""
+        if names is not None:
+            defaults = Reading(unit=self.config["data"].get("unit", "auto"))
+            return Corpus(names, override(defaults, reading, "evaluate"))
+        parts = self.config["data"].get("text")
+        if not parts or not parts["validation"]["documents"]:
+            raise UserError(f"'{self.path}' has no text kept aside; name one: chainrule evaluate {self.path} OTHER.txt")
+        return KeptAside(self)
+
+    def evaluate_text(self, text: Text, worst: int, documents: bool, against: StrPath | Run | None) -> dict[str, Any]:
+        """`evaluate` of a text that is open."""
+        other = against if isinstance(against, Run) or against is None else Run(against)
+        return evaluate_text(self, text, worst=worst, documents=documents, against=other)
+
+    def quantize(self, kind: str = "int8") -> Cost:
+        """Round the weights in memory to eight bits; the result says what that costs in bits per byte."""
+        return quantize(self, kind)
+
+    def export(
+        self, to: str, output: StrPath | None = None, *, dtype: str = "f32", overwrite: bool = False
+    ) -> "Exported":
+        """Write the model in another program's format: "huggingface", "gguf", "onnx" or "arpa"."""
+        from chainrule.interop.export import export_run
+
+        return export_run(self, to, None if output is None else Path(output), dtype, overwrite)
+
+    def doctor(self) -> list[Finding]:
+        """What is wrong with the run, the most serious first, and what to do about it."""
+        return examine(self.path)
+
+
+def _sampling(defaults: Sampling, settings: dict[str, object], where: str) -> Sampling:
+    if isinstance(settings.get("stop"), str):
+        settings = {**settings, "stop": (settings["stop"],)}
+    return override(defaults, settings, where)

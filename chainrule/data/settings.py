@@ -1,0 +1,49 @@
+"""How text is read and split: settings that need nothing but themselves, so that the command line can list them."""
+
+from dataclasses import dataclass
+
+from chainrule.checks import require_choice
+from chainrule.config import setting
+from chainrule.data.decoding import check_encoding
+from chainrule.data.records import DEFAULT_FIELD
+from chainrule.errors import UserError, did_you_mean
+
+UNITS = ("auto", "file", "block", "line")
+SPLITS = ("documents", "tail")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How text is read: what makes a document, where records keep their text, what encoding files are in."""
+
+    unit: str = setting("auto", "What one document is: {names}.", flag=True, names=lambda: UNITS)
+    field: str = setting(
+        DEFAULT_FIELD, "The field or column that holds the text, in .jsonl, .csv, .tsv and .parquet.", flag=True
+    )
+    encoding: str = setting("auto", "The encoding of text that is not UTF-8 and has no byte-order mark.", flag=True)
+
+    def check(self) -> None:
+        """Refuse settings that do not exist."""
+        if self.unit not in UNITS:
+            raise UserError(
+                f"unit '{self.unit}' is not known{did_you_mean(self.unit, UNITS)} (units: {', '.join(UNITS)})"
+            )
+        check_encoding(self.encoding)
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How validation text is kept aside: `documents` by the hash of their text, or the `tail` of the corpus."""
+
+    validation_fraction: float = setting(
+        0.1, "The share of the text that is kept aside for validation, unless it has a text of its own.", flag=True
+    )
+    split: str = setting(
+        "documents", "What is kept aside: documents (chosen by their content) or tail (the last part).", flag=True
+    )
+    seed: int = setting(0, "The seed of the split, the first weights and the order of the text.", flag=True)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation_fraction < 1:
+            raise UserError(f"the validation fraction must be at least 0 and below 1, got {self.validation_fraction}")
+        require_choice("split", self.split, SPLITS)

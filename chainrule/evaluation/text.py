@@ -1,0 +1,142 @@
+"""How well a model predicts a text: its figures, those of every document, the hardest passages, and how much better or
+worse another model is."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol, TypedDict
+
+from chainrule.checks import require_whole
+from chainrule.data.documents import Documents
+from chainrule.errors import UserError
+from chainrule.evaluation.score import NATS_PER_BIT, Scores, figures, score
+from chainrule.evaluation.significance import paired_bootstrap
+from chainrule.evaluation.worst_passages import worst_passages
+from chainrule.models.contract import LanguageModel
+from chainrule.progress import Advance, progress
+from chainrule.text.base import Tokenizer
+
+MOST_PASSAGES = 100
+
+
+class Text(Protocol):
+    """Documents that can be read again and again: a corpus, or what a run kept aside."""
+
+    @property
+    def total_bytes(self) -> int: ...
+
+    @property
+    def unit(self) -> str: ...
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    def batches(self, progress: Advance | None = None) -> Iterator[Documents]: ...
+
+
+class Measurable(Protocol):
+    """A run: a model, the tokenizer it belongs to, and where both are."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def model(self) -> LanguageModel: ...
+
+    @property
+    def tokenizer(self) -> Tokenizer: ...
+
+
+class DocumentFigures(TypedDict):
+    """How well one document was predicted, and where it begins."""
+
+    path: str
+    line: int
+    tokens: int
+    unknown_tokens: int
+    nats: float
+    bits_per_byte: float
+
+
+class Against(TypedDict):
+    """How much better (below zero) or worse a model is than another, in bits per byte, with a 95 % interval."""
+
+    run: str
+    bits_per_byte: float
+    low: float
+    high: float
+    p_value: float
+    rounds: int
+    other_bits_per_byte: float | None
+    other_perplexity: float | None
+
+
+def evaluate_text(
+    run: Measurable, text: Text, *, worst: int = 0, documents: bool = False, against: Measurable | None = None
+) -> dict[str, Any]:
+    """The figures of a text; `worst_passages`, `per_document` and `against` where they are asked for."""
+    require_whole("worst", worst, 0, MOST_PASSAGES)
+    if against is not None:
+        check_comparable(run, against)
+    scores = score_text(run, text)
+    found = dict(figures(scores, run.model, run.tokenizer))
+    if worst:
+        hardest = worst_passages(run.model, run.tokenizer, text.batches(), worst)
+        found["worst_passages"] = [asdict(passage) for passage in hardest]
+    if documents:
+        found["per_document"] = per_document(scores)
+    if against is not None:
+        found["against"] = compare_scores(scores, against, score_text(against, text))
+    return found
+
+
+def score_text(run: Measurable, text: Text) -> Scores:
+    """The scores of every document of a text."""
+    with progress("scoring", text.total_bytes) as advance:
+        return score(run.model, run.tokenizer, text.batches(advance))
+
+
+def per_document(scores: Scores) -> list[DocumentFigures]:
+    """The figures of each document, in the order they were read."""
+    columns = zip(
+        scores.files, scores.lines, scores.tokens, scores.nats, scores.text_bytes, scores.unknown, strict=True
+    )
+    return [
+        {
+            "path": scores.paths[int(file)],
+            "line": int(line),
+            "tokens": int(tokens),
+            "unknown_tokens": int(unknown),
+            "nats": float(nats),
+            "bits_per_byte": float(nats / NATS_PER_BIT / max(size, 1)),
+        }
+        for file, line, tokens, nats, size, unknown in columns
+    ]
+
+
+def check_comparable(run: Measurable, other: Measurable) -> None:
+    """Refuse to compare scores that are no probabilities, or tokenizers that hide different parts of the text."""
+    for each in (run, other):
+        if not each.model.is_normalised:
+            raise UserError(f"'{each.path}' gives scores that do not sum to one, so it cannot be compared")
+    hides_text = not (run.tokenizer.is_lossless and other.tokenizer.is_lossless)
+    if hides_text and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
+        raise UserError(
+            "a tokenizer that hides text cannot be compared with another: use runs that share it, or open ones"
+        )
+
+
+def compare_scores(scores: Scores, other: Measurable, others: Scores) -> Against:
+    """A paired bootstrap of the scores of one model against those of another on the same text."""
+    difference = paired_bootstrap(scores, others)
+    summary = figures(others, other.model, other.tokenizer)
+    return {
+        "run": str(other.path),
+        "bits_per_byte": difference.bits_per_byte,
+        "low": difference.low,
+        "high": difference.high,
+        "p_value": difference.p_value,
+        "rounds": difference.rounds,
+        "other_bits_per_byte": summary["bits_per_byte"],
+        "other_perplexity": summary["perplexity"],
+    }

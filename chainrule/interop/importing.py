@@ -1,0 +1,35 @@
+"""A model that another program made, stored as a run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from chainrule.interop.base import ImportedModel
+from chainrule.interop.read import read_model
+from chainrule.runs.folder import LANGUAGE, Run
+from chainrule.runs.making import check_free, free_name
+from chainrule.runs.write import store
+from chainrule.tasks._pair_files import pair_files
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The run that was made, and what was read."""
+
+    run: Run
+    found: ImportedModel
+
+
+def import_run(
+    path: Path, name: Path | None = None, tokenizer: Path | None = None, overwrite: bool = False
+) -> Imported:
+    """Read a model in any format that `read_model` knows, and store it as the run `name`."""
+    name = name or free_name(path.resolve().name.partition(".")[0])
+    check_free(name, overwrite)
+    found = read_model(path, tokenizer)
+    is_pairs = found.source is not None
+    run = store(
+        name, found.architecture, found.model, found.tokenizer, {"inputs": [str(path)], "unit": "line"}, overwrite,
+        notes=found.notes, task=found.task or LANGUAGE, uses=[f"chainrule translate {name.name}"] if is_pairs else [],
+        extra=pair_files(found.tokenizer, found.source) if found.source else None,
+    )  # fmt: skip
+    return Imported(run, found)

@@ -1,0 +1,19 @@
+"""Which tokenizer a text gets: settings that need nothing but themselves, so that the command line can list them."""
+
+from dataclasses import dataclass
+
+from chainrule.config import setting
+from chainrule.text import KINDS
+
+
+@dataclass(frozen=True)
+class Tokenization:
+    """Which tokenizer is made or taken, and how large its vocabulary is. None: chosen from the text."""
+
+    tokenizer: str = setting(
+        "auto", "The kind of tokens: {names}; or a tokenizer.json or a run to take it from.", flag=True,
+        names=lambda: KINDS,
+    )  # fmt: skip
+    vocabulary_size: int | None = setting(None, "The largest number of words, characters or (bpe) tokens.", flag=True)
+    min_count: int | None = setting(None, "Leave out words that occur less often than this.", flag=True)
+    closed_vocabulary: bool = setting(False, "Read words outside the vocabulary as <unk>.", flag=True)
