@@ -62,13 +62,6 @@ def test_the_tape_stands_by_itself():
         assert imported(file) <= {"tape"}
 
 
-# Import cycles between modules that are known and still to be resolved; each is listed with all of its modules.
-KNOWN_CYCLES: tuple[frozenset[str], ...] = (
-    frozenset({"chainrule.training.neural", "chainrule.training.tasked", "chainrule.training.train"}),
-    frozenset({"chainrule.analysis.explain.explanation", "chainrule.analysis.explain.page"}),
-)
-
-
 def module_name(file: Path) -> str:
     parts = file.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -145,5 +138,4 @@ def test_imports_inside_functions_count_and_those_for_type_checkers_do_not(tmp_p
 
 def test_no_modules_import_each_other_in_a_circle():
     cycles = strongly_connected({name: imported_modules(file) for name, file in MODULES.items()})
-    unknown = [sorted(cycle) for cycle in cycles if not any(cycle <= known for known in KNOWN_CYCLES)]
-    assert not unknown
+    assert not [sorted(cycle) for cycle in cycles]

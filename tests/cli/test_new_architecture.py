@@ -36,7 +36,7 @@ DEFAULT_TOKENIZER = "bytes"
 class Model(NeuralModel):
     def __init__(self, config, vocabulary_size, eos):
         super().__init__(config, vocabulary_size, eos)
-        self.memory = config.reach
+        self.receptive_field = config.reach
         self.words = nn.Embedding(vocabulary_size, config.width)
         self.filters = nn.Conv1d(config.width, config.width, config.reach)
         self.squash = nn.ReLU()

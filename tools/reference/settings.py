@@ -3,6 +3,7 @@
 import importlib
 
 from chainrule import registry
+from chainrule.config import fields as config_fields
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
 from chainrule.generation.settings import Sampling
@@ -49,8 +50,8 @@ def _module_summary(package: str, name: str) -> str:
 
 def _task(name: str) -> str:
     module = importlib.import_module(f"{TASKS}.{name}")
-    models = ", ".join(code(each) for each in getattr(module, "MODELS", ()))
-    command = getattr(module, "COMMAND", "")
-    facts = [f"Models: {models}." if models else "", f"Used with `chainrule {command}`." if command else ""]
-    settings = settings_table(module.Settings) if hasattr(module, "Settings") else ""
-    return paragraphs(f"### {name}", summary(module), " ".join(filter(None, facts)), settings)
+    task = module.Task
+    models = ", ".join(code(each) for each in task.models) or "any architecture that names no other task"
+    facts = f"Models: {models}. Used with `chainrule {task.command}`."
+    settings = settings_table(task.settings_class) if config_fields(task.settings_class) else ""
+    return paragraphs(f"### {name}", summary(module), facts, settings)
