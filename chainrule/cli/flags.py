@@ -37,11 +37,12 @@ class Flags:
 
 def option(
     cls: "type[DataclassInstance]", name: str, *flags: str, help: str | None = None, panel: str | None = None
-) -> Any:  # Typer takes it in Annotated, and declares it so
+) -> OptionInfo:
     """The flag of one field; other `flags` or another `help` replace the field's own."""
     own = settings_of(cls)[name]
     names = flags or own.flags
-    return typer.Option(*names, help=help or own.help, metavar=own.metavar, rich_help_panel=panel)
+    found: OptionInfo = typer.Option(*names, help=help or own.help, metavar=own.metavar, rich_help_panel=panel)
+    return found
 
 
 def expand(command: Command) -> Command:
@@ -97,7 +98,7 @@ class _Group:
 
     def _parameter(self, name: str, kind: Any, default: object) -> inspect.Parameter:
         assert default is not MISSING, f"{self.cls.__name__}.{name} needs a default to be a flag"
-        info: OptionInfo = option(self.cls, name, panel=self.mark.panel)
+        info = option(self.cls, name, panel=self.mark.panel)
         if kind is bool:
             default = False
         elif kind == tuple[str, ...]:
