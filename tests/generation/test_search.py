@@ -127,9 +127,9 @@ def test_sentences_that_join_at_different_times_find_what_each_finds_alone(join,
             assert len(searches.rows) > 1 and searches.size == sum(each.beam.width for each in searches.rows)
     for source, beam, found in zip(SOURCES, beams, joined, strict=True):
         alone = search(built, condition([source]), EOS, [beam])[0]
-        assert [each.ids for each in found.kept] == [each.ids for each in alone]
-        assert [each.score for each in found.kept] == pytest.approx([each.score for each in alone], abs=1e-5)
-        assert [each for sentence, each in told if sentence is found] == found.kept
+        assert [each.ids for each in found.finished] == [each.ids for each in alone]
+        assert [each.score for each in found.finished] == pytest.approx([each.score for each in alone], abs=1e-5)
+        assert [each for sentence, each in told if sentence is found] == found.finished
     assert not any(sentence is left for sentence, _ in told)
 
 
@@ -144,8 +144,8 @@ def test_a_sentence_whose_probabilities_are_not_finite_ends_alone():
     while searches.rows:
         searches.advance()
         searches.emit()
-    assert "not finite" in str(bad.error) and bad.kept == []
-    assert good.kept[0].ids == search(built, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])[0][0].ids
+    assert "not finite" in str(bad.error) and bad.finished == []
+    assert good.finished[0].ids == search(built, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])[0][0].ids
     with pytest.raises(UserError, match="not finite"):
         search(broken, condition(SOURCES[:1]), EOS, [Beam(3, 1.0, 9)])
 
