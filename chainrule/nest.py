@@ -5,7 +5,7 @@ torch, or any object of its own that can do the same with its rows, as a key-val
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -36,12 +36,12 @@ def map_arrays(function: Callable[..., Any], nest: N, *others: N) -> N:
     return nest if nest is None else function(nest, *others)
 
 
-def flatten(nest: object) -> dict[str, object]:
+def flatten(nest: object) -> dict[str, Any]:
     """The arrays of a nest by their paths: {"hidden": [a, b]} -> {"hidden.0": a, "hidden.1": b}."""
     return dict(_walk(nest, ""))
 
 
-def _walk(nest: object, path: str) -> Iterator[tuple[str, object]]:
+def _walk(nest: object, path: str) -> Iterator[tuple[str, Any]]:
     if isinstance(nest, dict | tuple | list):
         for key, part in nest.items() if isinstance(nest, dict) else enumerate(nest):
             yield from _walk(part, f"{path}.{key}" if path else str(key))
@@ -49,7 +49,7 @@ def _walk(nest: object, path: str) -> Iterator[tuple[str, object]]:
         yield path, nest
 
 
-def unflatten(like: N, flat: dict[str, object]) -> N:
+def unflatten(like: N, flat: Mapping[str, Any]) -> N:
     """A nest of the form of `like` with the arrays that `flat` has for its paths; a KeyError where one is missing."""
     paths = iter(flatten(like))
     return map_arrays(lambda array: flat[next(paths)], like)

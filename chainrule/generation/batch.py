@@ -17,7 +17,8 @@ from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
 from chainrule.generation.stop import StopStrings
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import State, Steps, add_rows, remove_row
+from chainrule.models.contract import State, Steps
+from chainrule.nest import add_rows, remove_row
 
 TopTokens = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
 NO_TOKEN = "this model gives every next token probability zero here; use a smoothed model or another prompt"

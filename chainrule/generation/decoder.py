@@ -7,7 +7,8 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import Rewinds, State, Steps, select_rows
+from chainrule.models.contract import Rewinds, State, Steps
+from chainrule.nest import select_rows
 
 PREFILL_CHUNK = 512  # tokens of a prompt read in one step
 SCORED_PREFILL_CHUNK = 64  # the same where logits of every position are needed

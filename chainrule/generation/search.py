@@ -10,7 +10,8 @@ import numpy as np
 
 from chainrule.generation.beam import Beam, BeamSearch, BeamStep, Hypothesis, top_log_probabilities
 from chainrule.models._numpy import start, step
-from chainrule.models.contract import State, Steps, add_rows, select_rows
+from chainrule.models.contract import State, Steps
+from chainrule.nest import add_rows, select_rows
 
 
 class BeamSearchBatch:

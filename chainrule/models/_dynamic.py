@@ -15,7 +15,8 @@ from torch import Tensor
 from chainrule.errors import UserError
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.models._neural import NeuralModel, entropy, picked
-from chainrule.models.contract import State, change_arrays, check_ids
+from chainrule.models.contract import State, check_ids
+from chainrule.nest import map_arrays
 
 SEGMENT = 20  # tokens between two steps
 CLIP = 1.0
@@ -51,7 +52,7 @@ def _read(model: NeuralModel, ids: Tensor, begin: int, end: int, state: State | 
     """Hidden vectors for ids[begin:end]; a model of limited context reads as much as it can of what is before them."""
     if model.context_length is None:
         hidden, state = model.read(ids[None, begin:end], state)
-        return hidden[0], change_arrays(state, lambda array: array.detach())
+        return hidden[0], map_arrays(lambda array: array.detach(), state)
     first = max(0, end - model.context_length)
     hidden, _ = model.read(ids[None, first:end], None)
     return hidden[0, begin - first :], None

@@ -7,11 +7,10 @@ to beam search, rests on these two methods. Further abilities are the Protocols 
 name. What a parameter is for is declared in chainrule/layers/roles.py.
 """
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -59,49 +58,6 @@ class Steps(Protocol):
     def start(self, batch_size: int, condition: Any = None) -> State: ...
 
     def step(self, tokens: Array, state: State) -> tuple[Array, State]: ...
-
-
-S = TypeVar("S")
-
-
-def select_rows(state: S, rows: Array) -> S:
-    """The state of a batch made of these rows of the old one; rows may repeat (beam search) or be left out."""
-    return change_arrays(state, lambda array: array[rows])
-
-
-def add_rows(state: State, others: State) -> State:
-    """The state of a batch with these rows after its own. Both are given away: either may be changed in place."""
-    if isinstance(state, dict):
-        return {name: add_rows(part, others[name]) for name, part in state.items()}
-    if isinstance(state, tuple | list):
-        return type(state)(map(add_rows, state, others))
-    if state is None or hasattr(state, "add_rows"):
-        return state if state is None else state.add_rows(others)
-    join = np.concatenate if isinstance(state, np.ndarray) else sys.modules["torch"].cat
-    return join((state, others))
-
-
-def remove_row(state: State, row: int, count: int) -> State:
-    """The state of a batch of `count` rows without this one: the last row takes its place.
-
-    It is given away, and so are the states that it was stepped from: they may be changed in place.
-    """
-    kept = np.arange(count - 1)
-    kept[row:][:1] = count - 1
-
-    def without(array: Array) -> Array:
-        return array.remove_row(row) if hasattr(array, "remove_row") else array[kept]
-
-    return change_arrays(state, without)
-
-
-def change_arrays(state: S, change: Callable[[Array], Array]) -> S:
-    """The same nest with every array of it changed."""
-    if isinstance(state, dict):
-        return {name: change_arrays(part, change) for name, part in state.items()}  # type: ignore[return-value]
-    if isinstance(state, tuple | list):
-        return type(state)(change_arrays(part, change) for part in state)  # type: ignore[call-arg, return-value]
-    return state if state is None else change(state)
 
 
 def check_ids(ids: np.ndarray, vocabulary_size: int) -> None:

@@ -65,7 +65,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Measured:
+class EncodedPairs:
     """Pairs to measure a model on: their texts, and the ids of these without eos."""
 
     sources: list[str]
@@ -229,18 +229,18 @@ class PairTask(Task):
         self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
 
     @cached_property
-    def held_out(self) -> Measured:
+    def held_out(self) -> EncodedPairs:
         """The validation part; imported models have none."""
         if not (self.folder / FOLDER / TEXTS).is_file():
-            return Measured([], [], [], [])
+            return EncodedPairs([], [], [], [])
         texts = json.loads((self.folder / FOLDER / TEXTS).read_text(encoding="utf-8"))
-        return Measured(texts["source"], texts["target"], *_load(self.folder / FOLDER / "validation.safetensors"))
+        return EncodedPairs(texts["source"], texts["target"], *_load(self.folder / FOLDER / "validation.safetensors"))
 
-    def read(self, inputs: Sequence[str], encoding: str = "auto") -> tuple[Measured, list[str]]:
+    def read(self, inputs: Sequence[str], encoding: str = "auto") -> tuple[EncodedPairs, list[str]]:
         """Any other pairs, as those that were learned from, and notes on them."""
         pairs = _normal(read_pairs(inputs, Fields(self.settings.source, self.settings.target), encoding), self.settings)
         ids = _encode(self.source_tokenizer, pairs.sources), _encode(self.tokenizer, pairs.targets)
-        return Measured(pairs.sources, pairs.targets, *ids), pairs.notes
+        return EncodedPairs(pairs.sources, pairs.targets, *ids), pairs.notes
 
     @property
     def _is_shared(self) -> bool:
@@ -270,7 +270,7 @@ class PairTask(Task):
         assert rank is not None
         return Validation(cast(dict[str, float | None], {**figures, **(quality or {})}), rank)
 
-    def _figures(self, model: Any, part: Measured) -> LossFigures:
+    def _figures(self, model: Any, part: EncodedPairs) -> LossFigures:
         """Loss in nats per token of the targets, eos included, and what follows from it."""
         import torch
 
@@ -295,7 +295,7 @@ class PairTask(Task):
     def evaluate(self, model: Any, recipe: Any) -> Evaluation | None:
         return self.evaluate_on(model, self.held_out) if len(self.held_out) else None
 
-    def evaluate_on(self, model: Any, part: Measured) -> Evaluation:
+    def evaluate_on(self, model: Any, part: EncodedPairs) -> Evaluation:
         loss = self._figures(model, part)
         return {
             "loss": loss["loss"],

@@ -14,9 +14,9 @@ from chainrule.checks import require_choice
 from chainrule.errors import UserError
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import IGNORE, Batch, Loss, State, architecture_of
+from chainrule.nest import flatten, unflatten
 from chainrule.tape.models import MODELS
 from chainrule.tape.tape import Tape
-from chainrule.training.nest import flatten, unflatten
 
 ENGINES = ("torch", "tape")
 

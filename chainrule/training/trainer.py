@@ -13,7 +13,8 @@ from chainrule.evaluation.validation import Validate
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
-from chainrule.models.contract import IGNORE, Batch, State, change_arrays, select_rows
+from chainrule.models.contract import IGNORE, Batch, State
+from chainrule.nest import flatten, map_arrays, put_rows, select_rows, unflatten
 from chainrule.training.average import Swapped, copy_weights
 from chainrule.training.callbacks import Callback
 from chainrule.training.checkpoint import Checkpoint, Checkpoints
@@ -21,7 +22,6 @@ from chainrule.training.context import Position, TrainingContext
 from chainrule.training.engine import advance_by
 from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.memory import memory_bytes
-from chainrule.training.nest import flatten, put_rows, unflatten
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.origin import OUTPUT, Origin, watched
 from chainrule.training.precision import check_precision
@@ -171,7 +171,7 @@ class Trainer:
     ) -> tuple[float, int]:
         """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
         inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
-        condition = change_arrays(batch.condition, torch.from_numpy)
+        condition = map_arrays(torch.from_numpy, batch.condition)
         count = int((batch.targets != IGNORE).sum())
         nats = 0.0
         rows = torch.arange(len(inputs)) if rows is None else rows

@@ -13,16 +13,8 @@ from chainrule.layers.cells import CELLS
 from chainrule.layers.encoders import DIRECTIONS
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.conditional import SIZES, Config, Model
-from chainrule.models.contract import (
-    IGNORE,
-    Batch,
-    LanguageModel,
-    State,
-    add_rows,
-    log_softmax,
-    remove_row,
-    select_rows,
-)
+from chainrule.models.contract import IGNORE, Batch, LanguageModel, State, log_softmax
+from chainrule.nest import add_rows, remove_row, select_rows
 
 VOCABULARY, EOS, SOURCE_VOCABULARY = 7, 6, 9
 DECODERS = [(cell, join) for cell in CELLS for join in ("context-vector", "additive", "dot")] + [

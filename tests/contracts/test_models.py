@@ -9,18 +9,8 @@ import pytest
 from chainrule import registry
 from chainrule.errors import UserError
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import (
-    IGNORE,
-    Batch,
-    LanguageModel,
-    Loss,
-    State,
-    add_rows,
-    cross_entropy,
-    log_softmax,
-    remove_row,
-    select_rows,
-)
+from chainrule.models.contract import IGNORE, Batch, LanguageModel, Loss, State, cross_entropy, log_softmax
+from chainrule.nest import add_rows, remove_row, select_rows
 from chainrule.training.resolve import MADE_OF_RUNS
 
 VOCABULARY, EOS = 7, 6

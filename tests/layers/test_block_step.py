@@ -65,7 +65,7 @@ def test_pieces_by_the_kernel_are_the_whole_by_torch(name: str, threads: int, mo
 
 @torch.no_grad()
 def test_rows_of_different_lengths_stay_apart():
-    from chainrule.models.contract import add_rows
+    from chainrule.nest import add_rows
 
     model = build(KINDS["llama"])
     ids = torch.randint(31, (1, 20), generator=torch.Generator().manual_seed(3))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from chainrule.layers.cells import CELLS, GRU, LSTM, NONLINEARITIES, UGRNN, Cell, Elman
 from chainrule.layers.recurrence import ElmanSteps, GRUSteps, UGRNNSteps
 from chainrule.layers.recurrent import Recurrent, reverse
-from chainrule.models.contract import select_rows
+from chainrule.nest import select_rows
 
 TIME, BATCH, INPUT, WIDTH = 5, 3, 4, 6
 NAMES = list(CELLS)

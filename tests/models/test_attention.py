@@ -6,7 +6,7 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.models.attention import CHOICES, Config, Model
-from chainrule.models.contract import select_rows
+from chainrule.nest import select_rows
 
 VOCABULARY, EOS = 9, 8
 WORDS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 10))

@@ -4,7 +4,7 @@ import torch
 
 from chainrule.errors import UserError
 from chainrule.models.bow import Config, Model
-from chainrule.models.contract import select_rows
+from chainrule.nest import select_rows
 
 VOCABULARY, EOS = 9, 8
 

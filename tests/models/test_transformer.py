@@ -15,8 +15,9 @@ from chainrule.errors import UserError
 from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
 from chainrule.models._presets import PUBLISHED
-from chainrule.models.contract import Batch, add_rows, remove_row, select_rows
+from chainrule.models.contract import Batch
 from chainrule.models.transformer import CHOICES, GPT2, LLAMA, SIZES, Config, Model
+from chainrule.nest import add_rows, remove_row, select_rows
 
 VOCABULARY, EOS = 50, 49
 WORDS = np.random.default_rng(0).integers(0, VOCABULARY, (3, 10))

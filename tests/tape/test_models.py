@@ -11,10 +11,10 @@ from chainrule import registry
 from chainrule.models import elman, gru, lstm, mlp, transformer, ugrnn
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import IGNORE, Batch
+from chainrule.nest import flatten
 from chainrule.tape.models import MODELS, Model
 from chainrule.tape.optimizers import SGD, AdamW, clip_by_global_norm
 from chainrule.tape.tape import Tape
-from chainrule.training.nest import flatten
 
 VOCABULARY, EOS, BATCH, TIME = 13, 12, 3, 7
 FAST = replace(transformer.SIZES["tiny"], ngram_order=0, context_length=32)

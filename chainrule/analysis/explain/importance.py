@@ -12,7 +12,8 @@ import numpy as np
 
 from chainrule.generation.decoder import Decoder
 from chainrule.models._numpy import step, to_numpy
-from chainrule.models.contract import Array, LanguageModel, learns, log_softmax, select_rows
+from chainrule.models.contract import Array, LanguageModel, learns, log_softmax
+from chainrule.nest import select_rows
 
 MOST_LEFT_OUT = 64  # of the latest tokens, one at a time
 LOGITS_AT_ONCE = 1 << 24
