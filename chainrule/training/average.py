@@ -1,4 +1,4 @@
-"""The moving average of the weights, which is often better than any of them: kept beside, swapped in to be measured."""
+"""The moving average of the weights, often better than the weights: kept beside the model, swapped in to be measured."""
 
 from torch import Tensor, nn
 
@@ -8,7 +8,7 @@ def copy_weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 class Swapped:
-    """Within, the model has the averaged weights, where an average is kept."""
+    """A context in which the model has the averaged weights, if an average is kept."""
 
     def __init__(self, parameters: dict[str, nn.Parameter], average: dict[str, Tensor] | None):
         self._parameters, self._average = parameters, average

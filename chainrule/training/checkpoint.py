@@ -1,4 +1,4 @@
-"""Training checkpoints: all that is needed to go on exactly where a killed training stood.
+"""Training checkpoints: all that is needed to resume a killed training exactly where it stood.
 
 One safetensors file a checkpoint, then its seal, a small JSON file with its size and hash. Both are written under
 another name, synced and renamed, the seal last: a checkpoint that does not match its seal was torn and is never picked.
@@ -30,7 +30,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """Those of one training, in its folder."""
+    """The checkpoints of one training, in its folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder / CHECKPOINTS
@@ -38,7 +38,7 @@ class Checkpoints:
         self._torn: set[int] = set()
 
     def steps(self) -> list[int]:
-        """Of those that were finished and have not been found torn."""
+        """The steps of all complete checkpoints, in order."""
         return sorted(_steps(self.folder, "json") - self._torn)
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -69,7 +69,7 @@ class Checkpoints:
         sync(self.folder)
 
     def load(self) -> Checkpoint | None:
-        """The newest one that is whole."""
+        """The newest complete checkpoint; None if there is none."""
         for step in sorted(_steps(self.folder, "json") | _steps(self.folder, "safetensors"), reverse=True):
             try:
                 return self._read(step)
@@ -91,7 +91,7 @@ class Checkpoints:
         return self.folder / f"{step:09d}.safetensors", self.folder / f"{step:09d}.json"
 
     def _remove_all_but(self, kept: list[int]) -> None:
-        """Older ones, torn ones, and what killed writers left; seals first, so that none outlives its checkpoint."""
+        """Remove old and incomplete checkpoints; seals first, so that none outlives its checkpoint."""
         wanted = {path for step in kept for path in self._paths(step)}
         for path in sorted(self.folder.iterdir(), key=lambda path: path.suffix != ".json"):
             if path not in wanted:

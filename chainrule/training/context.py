@@ -20,7 +20,8 @@ class Budget:
     seconds: float | None = None
 
     def progress(self, step: int, seconds: float) -> float:
-        """0 to 1. In steps, the middle of the step: a first rate of zero, or a last one, would be a wasted update."""
+        """The part of the budget that is used, from 0 to 1. In steps, it is taken at the middle of the step, since a
+        first or last learning rate of zero would waste an update."""
         if self.steps is not None:
             return (step + 0.5) / self.steps
         assert self.seconds is not None
@@ -45,7 +46,7 @@ class Position:
 
     @classmethod
     def read(cls, facts: dict[str, Any]) -> "Position":
-        """As a checkpoint has it; before version 0.2, `probed` was called `glimpsed`."""
+        """The position stored in a checkpoint; before version 0.2, `probed` was called `glimpsed`."""
         return cls(**{"probed" if name == "glimpsed" else name: value for name, value in facts.items()})
 
 
@@ -66,7 +67,7 @@ class TrainingContext:
 
     @property
     def validate(self) -> Validate | None:
-        """How the model is measured now and then, if at all."""
+        """The function that measures the model during training; None if nothing is held out."""
         return self._loss_of_stream if isinstance(self.validation, np.ndarray) else self.validation
 
     def _loss_of_stream(self, model: Any) -> Validation:

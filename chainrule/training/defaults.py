@@ -1,4 +1,4 @@
-"""The recipe that a model gets unless it is told otherwise: by kind of model, size and optimizer."""
+"""The default recipe, by kind of model, size and optimizer."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ RATES = {"sgd": 1.0, "momentum": 0.1, "adamw": 0.002, "muon": 0.01}
 
 
 def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
-    """Higher rates for narrower models; recurrent models read chains of short windows."""
+    """The default recipe: higher rates for narrower models; recurrent models read chains of short windows."""
     recipe = _of_kind(module, config)
     if optimizer in RATES and optimizer != recipe.optimizer:
         recipe = replace(recipe, optimizer=optimizer, learning_rate=RATES[optimizer])

@@ -1,4 +1,4 @@
-"""Which engine makes the gradients: torch, or our own tape on NumPy. Loop, optimizers and checkpoints are the same.
+"""The engine that computes gradients: torch, or our own tape on NumPy. Loop, optimizers and checkpoints are the same.
 
 The tape reads the weights where torch keeps them, so that one checkpoint is as good for either.
 """
@@ -41,7 +41,7 @@ def advance_by(engine: str, model: NeuralModel) -> Advance:
 
 
 class _Known(torch.autograd.Function):
-    """A loss whose gradients are already there."""
+    """A loss whose gradients the tape has already computed, for torch's backward to pass on."""
 
     @staticmethod
     def forward(ctx: Any, total: float, count: int, found: list[Tensor], *parameters: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a look at a training or a run found: how grave it is, the figures, and what to do."""
+"""A finding about a training or a run: how serious it is, the figures behind it, and what to do."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -23,7 +23,8 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Within, signals are noted instead of raised. Outside the main thread, where Python allows none, nothing is."""
+    """A context in which SIGINT and SIGTERM are noted instead of raised. Python handles signals in the main thread
+    only, so in another thread this does nothing."""
     request = StopRequest()
     try:
         before = {number: signal.signal(number, request) for number in SIGNALS}

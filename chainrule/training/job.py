@@ -58,20 +58,21 @@ class Job:
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """Everything that the weights depend on; a checkpoint keeps it. Two engines give the same gradients."""
+        """Everything that the weights depend on, stored in every checkpoint. The engine is left out: torch and the tape
+        give the same gradients."""
         names = ("architecture", "model", "recipe", "tokens")
         fingerprint: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
         fingerprint["recipe"].pop("engine", None)
         return fingerprint
 
     def on_engine(self, engine: str) -> "Job":
-        """The same job, gone on with on another engine."""
+        """The same job with another engine."""
         _, config, _ = self.build()
         check_engine(engine, self.architecture, config)
         return replace(self, recipe=self.recipe | {"engine": engine})
 
     def check_belongs(self, fingerprint: dict[str, Any]) -> None:
-        """A checkpoint made with other settings is refused by the name of the setting."""
+        """Refuse a checkpoint that was made with other settings, naming the first one that differs."""
         mine = self.fingerprint
         for name, value in mine.items():
             theirs = fingerprint.get(name)
@@ -88,7 +89,7 @@ class Job:
             )
 
     def check_unchanged(self, folder: Path) -> None:
-        """The tokens must be those that training began with, and the user's files should be."""
+        """Refuse to resume if the prepared tokens, or the files they came from, have changed."""
         found = hash_tokens(folder)
         for name in sorted(found.keys() | self.tokens.keys()):
             if found.get(name) != self.tokens.get(name):
@@ -101,7 +102,7 @@ class Job:
                 )
 
     def check_settings(self, asked: dict[str, Any]) -> None:
-        """What is asked for on going on must be what was asked for at first."""
+        """Refuse settings that differ from those the training began with."""
         known = {"task": self.task, "model": self.architecture, **self.recipe, **self.model}
         for name, value in asked.items():
             if name in known and not _is_same(known[name], value):

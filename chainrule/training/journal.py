@@ -20,7 +20,7 @@ LAST = "trained"  # the event that every run ends with; it is written with the r
 
 
 class Journal(Callback):
-    """Messages, which are for people, are not journalled."""
+    """Writes every event of training to metrics.jsonl; messages, which are for people, are not written."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -66,12 +66,12 @@ def events(path: Path) -> Iterator[Record]:
 
 
 def column(records: Sequence[Record], name: str) -> np.ndarray:
-    """One figure of each record; not a number where there is none."""
+    """One figure of every record as an array, NaN where it is None."""
     return np.array([np.nan if each[name] is None else each[name] for each in records], np.float64)
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:
-    """Each whole line with its event."""
+    """Every complete line of the file, with its event."""
     with open(path, "rb") as file:
         for line in file:
             try:
@@ -81,7 +81,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, Record]]:
 
 
 def _cut_torn_end(path: Path) -> None:
-    """What a killed writer left of a line must not become the beginning of the next."""
+    """Remove an incomplete last line, which a killed process may have left."""
     if not path.exists():
         return
     with open(path, "rb+") as file:

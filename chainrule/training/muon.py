@@ -25,7 +25,7 @@ POLYNOMIALS = (
 
 
 def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
-    """For each of (count, rows, columns) the matrix of the same singular vectors with all values near 1."""
+    """Replace each matrix in (count, rows, columns) by one with the same singular vectors, all values near 1."""
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if is_tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.01).clamp(min=1e-7)

@@ -21,7 +21,7 @@ Named = list[tuple[str, nn.Parameter]]
 
 
 class Optimizer:
-    """torch's optimizers, each with a share of the parameters, as one: a rate factor, and a state of named tensors."""
+    """Several torch optimizers, each for some of the parameters, used as one; its state is a dict of named tensors."""
 
     def __init__(self, model: NeuralModel, recipe: Recipe):
         self._names: dict[Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
@@ -30,7 +30,7 @@ class Optimizer:
         self.peak = recipe.learning_rate  # the rate that is reported
 
     def step(self, factor: float) -> None:
-        """One update at this fraction of the peak rates; gradients are then gone."""
+        """One update at this fraction of the peak rates; then the gradients are cleared."""
         for part, rates in zip(self._parts, self._rates, strict=True):
             for group, rate in zip(part.param_groups, rates, strict=True):
                 group["lr"] = rate * factor
@@ -93,7 +93,7 @@ def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def _groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
-    """Hidden matrices may have a rate of their own; gains, biases and other vectors have no weight decay."""
+    """Parameter groups: hidden matrices may have a rate of their own; vectors (gains, biases) have no weight decay."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for _, each in named:
         own = recipe.matrix_learning_rate if role_of(each) == Role.HIDDEN_MATRIX else None

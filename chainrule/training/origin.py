@@ -1,4 +1,4 @@
-"""Where nonsense came from: the first module, on the way up or back, whose numbers were not finite.
+"""Finds the origin of NaN and infinity: the first module, forward or backward, whose numbers are not finite.
 
 Only asked for once a loss or a gradient was not: the batch is then read again with a hook on every module. An inner
 module ends before the one it is in, so the first that is found is the innermost.
@@ -24,7 +24,7 @@ class Origin:
         self.gradient: str | None = None  # the first at whose output the gradient was not, or whose own was not
 
     def describe(self) -> str:
-        """A few words for the sentence that ends the training; none where the batch was all well this time."""
+        """The end of the error message: which module it was; empty if the batch was finite when it was read again."""
         if self.value:
             return f", first in {self.value}"
         return f", first in the gradient at {self.gradient}" if self.gradient else ""
@@ -68,7 +68,7 @@ def _is_finite(tensor: Tensor) -> bool:
 
 
 def _tensors(output: Any) -> Iterator[Tensor]:
-    """Of a module that gives several: tuples of tensors, and of tuples."""
+    """All tensors of a module's output, which may be a tensor or nested tuples of tensors."""
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, tuple | list):

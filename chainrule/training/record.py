@@ -1,4 +1,4 @@
-"""What the journal says of the steps since its last line: sums, turned into averages when the line is due."""
+"""Averages for the journal: sums over the steps since its last line, divided when the next line is due."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +30,14 @@ class Records:
         self.rate = rate
 
     def is_due(self, seconds: float, budget: Budget) -> bool:
-        """By steps where the budget is in steps, so that a repeated training writes the same journal."""
+        """Whether the next line is due: by steps where the budget is in steps, so that a repeated training writes the
+        same journal; otherwise by time."""
         if budget.steps is not None:
             return self.norms >= max(1, budget.steps // MOST_RECORDS)
         return seconds - self.since >= max(SECONDS_BETWEEN_RECORDS, (budget.seconds or 0) / MOST_RECORDS)
 
     def averages(self, seconds: float) -> dict[str, Any]:
-        """The averages, for a journal that is at this second of training."""
+        """The averages since the last line, for a line written at this second of training."""
         return {
             "loss": self.nats / max(self.tokens, 1),
             "learning_rate": self.rate,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_report(journal: Path, folder: Path, clip: float = 0.0) -> list[str]:
-    """Both plots into `folder`, which is made; what could not be drawn, as notes. `clip` 0: gradients were not."""
+    """Write both plots into a new `folder`; returns notes on what could not be drawn. `clip` 0 means no clipping."""
     happened = list(events(journal))
     steps = [event for event in happened if event["event"] == "step"]
     evaluations = [event for event in happened if event["event"] == "evaluation"]

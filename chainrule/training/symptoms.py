@@ -1,7 +1,7 @@
-"""What goes wrong in a training, told from its records alone.
+"""Symptoms of a training that goes wrong, found in its records alone.
 
-The warnings while it runs and the doctor afterwards ask the same functions, so that both say the same. docs/doctor.md
-has the thresholds with the trainings they were set by: no healthy one shows any of these.
+The warnings during training and the doctor afterwards call the same functions, so that both say the same.
+docs/guides/doctor.md has the thresholds and the trainings they were set by: no healthy one shows any symptom.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ LOWER_RATES = "train anew with lower rates (learning_rate, matrix_learning_rate)
 
 
 def find_symptoms(steps: Sequence[Record], evaluations: Sequence[Record], clip: float) -> list[Finding]:
-    """All there are so far; `clip` 0: gradients are not clipped."""
+    """All symptoms that the records show so far. A `clip` of 0 means that gradients are not clipped."""
     known = [each for each in steps if each["loss"] is not None and each["gradient_norm"] is not None]
     if len(known) < FEWEST_RECORDS:
         return []
@@ -138,17 +138,17 @@ def find_clipping(steps: Sequence[Record], clip: float) -> Finding | None:
 
 
 def _nats(loss: float) -> str:
-    """A loss that has gone astray may have any number of digits."""
+    """A loss as text, short even where it has grown enormous."""
     return f"{loss:.3f}" if loss < 1000 else f"{loss:.3g}"
 
 
 def _after_the_start(steps: Sequence[Record]) -> list[Record]:
-    """Without the first tenth of the training, which is steep; nothing while there is little else."""
+    """The records without the first tenth of the training, which is steep; empty while there are few others."""
     later = [each for each in steps if each["progress"] > START]
     return later if len(later) >= FEWEST_RECORDS else []
 
 
 def mean_loss(steps: Sequence[Record], after: int, until: int) -> float:
-    """Of the records of these steps; not a number where there are none."""
+    """The mean training loss over the records of these steps; NaN where there are none."""
     losses = [each["loss"] for each in steps if after < each["step"] <= until]
     return sum(losses) / len(losses) if losses else float("nan")

@@ -24,7 +24,7 @@ FLUSH_SECONDS = 10
 
 
 class TensorBoard(Callback):
-    """Made before anything else is done, so that a missing package is noticed then."""
+    """Writes events for TensorBoard. A missing package is noticed when this is made, before training begins."""
 
     def __init__(self, folder: Path):
         self.folder = folder

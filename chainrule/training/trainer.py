@@ -1,4 +1,4 @@
-"""The training loop: read a batch, follow the gradient, now and then measure and store; the same for every model."""
+"""The training loop: read a batch, update the weights, evaluate and store checkpoints; the same for every task."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,16 +127,16 @@ class Trainer:
                 self._workers = None
 
     def step(self) -> None:
-        """Read a batch, follow its gradient."""
+        """Read a batch and update the weights."""
         position, recipe = self.position, self.recipe
         progress = self.context.budget.progress(position.step, position.seconds)
         if self._workers:
             self._workers.begin(position.step, progress)
         nats, tokens = self._read(0, position.step, progress)
         if self._workers:
-            nats += self._workers.join()
+            nats += self._workers.wait()
         norm = clip_by_global_norm(self._parameters, recipe.clip)
-        self._refuse_nonsense(nats, norm)
+        self._refuse_divergence(nats, norm)
         factor = self.schedule.factor(progress)
         self.optimizer.step(factor)
         if self.average is not None:
@@ -147,7 +147,7 @@ class Trainer:
         self._count_epoch(nats, tokens)
 
     def _read(self, rank: int, step: int, progress: float) -> tuple[float, int]:
-        """What one process does in a step: the gradient of its rows, their nats, and the tokens of the whole batch.
+        """One process's part of a step: add up the gradient of its rows; returns their nats and the batch's tokens.
 
         Its random numbers, as of dropout, depend on the seed, the step and the rank alone.
         """
@@ -162,14 +162,14 @@ class Trainer:
         return self._gradient(batch, candidates, self._rows(rank))
 
     def _rows(self, rank: int) -> Tensor:
-        """Which rows of the batch that is being read are this process's."""
+        """The rows of the current batch that this process reads."""
         workers = min(self.recipe.workers, self.context.batches.batch_size)
         return torch.arange(self._row_count).tensor_split(workers)[rank]
 
     def _gradient(
         self, batch: TrainingBatch, candidates: Candidates | None, rows: Tensor | None = None
     ) -> tuple[float, int]:
-        """Adds up the gradient of the mean loss of the whole batch over these rows, or all, a micro-batch at a time."""
+        """Accumulate the gradient of the batch's mean loss over these rows (default: all), a micro-batch at a time."""
         inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
         condition = map_arrays(torch.from_numpy, batch.condition)
         count = int((batch.targets != IGNORE).sum())
@@ -190,8 +190,8 @@ class Trainer:
                 put_rows(self.state, piece, state)
         return nats, count
 
-    def _refuse_nonsense(self, nats: float, norm: float) -> None:
-        """Before the update, so that the weights are still those of the step before."""
+    def _refuse_divergence(self, nats: float, norm: float) -> None:
+        """Raise Diverged if the loss or gradient is not finite; called before the update spoils the weights."""
         if isfinite(nats) and isfinite(norm):
             return
         batch = self.context.batches.batch(self.position.step)
@@ -206,7 +206,7 @@ class Trainer:
         )
 
     def _find_origin(self) -> Origin:
-        """Of what is not finite in this step: its batch once more, by this process alone, under watch.
+        """The module in which this step first became infinite or NaN: reads the batch again with hooks.
 
         A state that was handed on has been written over by now, so the batch is read as if nothing came before it.
         """
@@ -301,7 +301,7 @@ class Trainer:
             self.callback.on_event({"event": "probe", "step": self.position.step, "contexts": contexts})
 
     def _has_time_to_sample(self) -> bool:
-        """Not in short trainings, nor more often than once a minute."""
+        """Whether a sample may be drawn now: at most one in half a minute."""
         seconds = self.position.seconds - self._sampled_at
         if seconds < SECONDS_BETWEEN_SAMPLES:
             return False
@@ -341,7 +341,7 @@ class Trainer:
         self.checkpoints.save(Checkpoint(tensors, facts | self.context.facts))
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from there."""
+        """Resume from a checkpoint."""
         parts: dict[str, dict[str, Tensor]] = {}
         for name, tensor in checkpoint.tensors.items():
             part, _, rest = name.partition("/")

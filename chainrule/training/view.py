@@ -102,11 +102,11 @@ class View(Callback):
 
     @property
     def _width(self) -> int:
-        """Of the column of figures."""
+        """The width of the column of figures."""
         return max(self._console.width - NAMES_WIDTH, 12)
 
     def render(self) -> Table:
-        """The rows there is something to say in."""
+        """All rows that have something to show."""
         grid = Table.grid(padding=(0, 0))
         grid.add_column(style="dim", no_wrap=True, width=NAMES_WIDTH)
         grid.add_column(overflow="fold", width=self._width)
@@ -174,7 +174,7 @@ class View(Callback):
         return Text.assemble(("━" * done, "cyan"), ("─" * (width - done), "dim"), "  " if is_beside else "\n", times)
 
     def _newest_sample(self) -> Text:
-        """Its first lines, as they are."""
+        """The first lines of the newest sample."""
         text = visible(self._sample.strip("\n")[: self._width * SAMPLE_LINES * 4]).expandtabs(4)
         lines = Text(text).wrap(self._console, self._width)
         if len(lines) > SAMPLE_LINES:
@@ -183,7 +183,7 @@ class View(Callback):
         return Text("\n").join(lines[:SAMPLE_LINES])
 
     def seconds_left(self) -> float | None:
-        """By the time budget, or by the pace since this process began: whichever ends first."""
+        """The estimated time left: by the time budget or by the speed so far, whichever ends first."""
         first, last, guesses = self._first, self._last, []
         if self._facts.get("budget_seconds") is not None:
             guesses.append(max(self._facts["budget_seconds"] - last["seconds"], 0.0))
@@ -265,7 +265,7 @@ def _epochs(record: Record) -> str:
 
 
 def _phrases(phrases: Sequence[str], width: int) -> Text:
-    """Joined by commas; a narrow terminal breaks between them, not within."""
+    """Phrases joined by commas, so that a narrow terminal breaks lines between them and not within."""
     text = phrases[0]
     for phrase in phrases[1:]:
         line, comma = text.rpartition("\n")[2], phrase is not phrases[-1]

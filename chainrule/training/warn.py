@@ -1,4 +1,4 @@
-"""Warnings while a model trains: what its records tell so far, in one line each, each said once."""
+"""Warnings during training: symptoms found in the records so far, one line each, each printed once."""
 
 from collections.abc import Callable, Iterable
 
@@ -9,7 +9,7 @@ LOOKS = 20  # over a training
 
 
 class Warner(Callback):
-    """Looks at the records a few times on the way; `before` are the events of a training that is gone on with."""
+    """Checks the records some twenty times over a training; `before` are the earlier events of a resumed one."""
 
     def __init__(self, say: Callable[[str], None], clip: float, before: Iterable[Record] = ()):
         self._say, self._clip = say, clip

@@ -43,7 +43,7 @@ def shared(tensor: Tensor) -> Tensor:
 
 
 class Gradients:
-    """Room for the gradients of one process: all of a dense one; of a sparse one, the rows it has."""
+    """Shared memory for the gradients of one process: dense ones whole; of a sparse one, the rows that are not zero."""
 
     def __init__(self, model: nn.Module, tokens: int):
         self._parameters = [each for each in model.parameters() if each.requires_grad]
@@ -57,7 +57,7 @@ class Gradients:
                 self._rooms.append((shared(torch.zeros_like(each)), None))
 
     def put(self) -> None:
-        """From the model, which has none afterwards."""
+        """Move the model's gradients into the shared memory; afterwards the model has none."""
         for parameter, (values, rows) in zip(self._parameters, self._rooms, strict=True):
             gradient, parameter.grad = parameter.grad, None
             if gradient is None:  # of a process that had no row to read
@@ -73,7 +73,7 @@ class Gradients:
             values[: len(found)] = gradient.values()
 
     def add(self) -> None:
-        """To those of the model."""
+        """Add the gradients in the shared memory to the model's."""
         dense, more = [], []
         for parameter, (values, rows) in zip(self._parameters, self._rooms, strict=True):
             if parameter.grad is None:
@@ -91,7 +91,7 @@ class Gradients:
 
 
 class WorkerPool:
-    """The processes beside this one: `begin` sets them to work, `join` waits and adds what they found."""
+    """Forked worker processes: `begin` starts a step in all of them, `wait` adds their gradients to the model's."""
 
     def __init__(self, model: nn.Module, work: Work, others: int, tokens: int):
         for parameter in model.parameters():
@@ -117,8 +117,8 @@ class WorkerPool:
             except OSError:
                 raise self._lost() from None
 
-    def join(self) -> float:
-        """The nats of all others; their gradients are then added to the model's."""
+    def wait(self) -> float:
+        """Wait for all workers and add their gradients to the model's; returns the sum of their nats."""
         nats = 0.0
         for pipe, room in zip(self._pipes, self._rooms, strict=True):
             try:
@@ -146,7 +146,7 @@ class WorkerPool:
 
 
 def _serve(pipe: "Connection[Any, Any]", work: Callable[[int, float], float], room: Gradients) -> None:
-    """What another process does until its pipe is closed; signals are left to the first one."""
+    """The loop of a worker process, until its pipe is closed; signals are handled by the first process alone."""
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -172,7 +172,7 @@ def _close_files_but(kept: int) -> None:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Within, torch computes with so many."""
+    """A context in which torch uses this many threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -152,7 +152,7 @@ def train(text: Path, run: str, **settings):
     )
 
 
-@pytest.mark.parametrize("place", ["chainrule.training.pipeline.write_run", "chainrule.runs.making._write_manifest"])
+@pytest.mark.parametrize("place", ["chainrule.training.learn.write_run", "chainrule.runs.making._write_manifest"])
 def test_what_is_killed_while_the_run_is_written_can_still_be_resumed(text, place, monkeypatch):
     """The checkpoints stay until the run has its name."""
     train(text, "runs/whole")

@@ -139,7 +139,7 @@ def test_one_document_is_cut_so_that_something_is_left_to_measure_on(tmp_path):
         ({"ordr": 3}, "unknown setting 'ordr' in the settings of ngram; did you mean 'order'"),
         ({"size": "huge"}, "unknown size 'huge'"),
         ({"validation_fraction": 1.0}, "the validation fraction must be at least 0 and below 1"),
-        ({"split": "random"}, "the split must be one of"),
+        ({"split": "random"}, "split must be one of"),
         ({"unit": "word"}, "unit 'word' is not known"),
         ({"tokenizer": "bpe", "vocabulary_size": 100}, "at least 257 tokens; got 100"),
         ({"tokenizer": "bytes", "closed_vocabulary": True}, "leave out --closed-vocabulary"),
