@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from chainrule.errors import did_you_mean
@@ -36,12 +36,19 @@ class RequestBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
+    @classmethod
+    def _known_names(cls) -> set[str]:
+        """The names of all fields, former ones among them."""
+        former = [each.validation_alias for each in cls.model_fields.values()]
+        choices = {str(name) for alias in former if isinstance(alias, AliasChoices) for name in alias.choices}
+        return {*cls.model_fields, *choices}
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_fields(cls, value: object) -> object:
         """Before anything else is validated, so that a body of 200,000 unknown fields is one mistake."""
         if isinstance(value, Mapping):
-            unknown = next((str(name) for name in value if name not in cls.model_fields), None)
+            unknown = next((str(name) for name in value if name not in cls._known_names()), None)
             if unknown is not None:
                 name = unknown[:80]
                 known = ", ".join(cls.model_fields) or "none"

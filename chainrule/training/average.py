@@ -1,4 +1,4 @@
-"""The moving average of the weights, often better than the weights: kept beside the model, swapped in to be measured."""
+"""The moving average of the weights, often better than the weights: kept beside the model, swapped in to measure."""
 
 from torch import Tensor, nn
 

@@ -117,7 +117,7 @@ def test_a_file_and_what_lies_beside_it_are_replaced_only_if_exported(chainrule,
     [
         (("--to", "hugging"), "unknown format 'hugging'; did you mean 'huggingface'?"),
         (("--to", "gguf", "--dtype", "q8"), "unknown dtype 'q8'; did you mean 'q8_0'?"),
-        (("--to", "onnx", "--dtype", "f16"), "--dtype f16 is for --to gguf; onnx keeps all 32 bits"),
+        (("--to", "onnx", "--dtype", "f16"), "dtype f16 is for the format gguf; onnx keeps all 32 bits"),
         (("--to", "arpa"), "ARPA files hold n-gram models only"),
     ],
 )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from chainrule.layers.roles import Role, declare
 from chainrule.models._neural import NeuralModel
 
 
@@ -37,7 +38,7 @@ class Model(NeuralModel):
     def __init__(self, config, vocabulary_size, eos):
         super().__init__(config, vocabulary_size, eos)
         self.receptive_field = config.reach
-        self.words = nn.Embedding(vocabulary_size, config.width)
+        self.words = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))
         self.filters = nn.Conv1d(config.width, config.width, config.reach)
         self.squash = nn.ReLU()
         self.readout = nn.Linear(config.width, vocabulary_size)

@@ -108,7 +108,7 @@ def test_a_new_file_is_a_new_format_of_the_command_line(call: Call, toy: None):
 
 def test_a_new_format_is_listed_and_guarded_as_the_others(call: Call, toy: None):
     assert "there are: arpa, gguf, huggingface, onnx, toy)" in call("export", "runs/poems", "--to", "toi")[2]
-    assert "--dtype f8 is for --to toy; onnx keeps all 32 bits" in call(
+    assert "dtype f8 is for the format toy; onnx keeps all 32 bits" in call(
         "export", "runs/poems", "--to", "onnx", "--dtype", "f8"
     )[2]  # fmt: skip
     assert call("export", "runs/poems", "--to", "toy")[0] == 0
