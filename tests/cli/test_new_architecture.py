@@ -41,7 +41,7 @@ class Model(NeuralModel):
         self.words = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))
         self.filters = nn.Conv1d(config.width, config.width, config.reach)
         self.squash = nn.ReLU()
-        self.readout = nn.Linear(config.width, vocabulary_size)
+        self.readout = declare(Role.OUTPUT, nn.Linear(config.width, vocabulary_size))
 
     def start(self, batch_size, condition=None):
         return torch.full((batch_size, self.config.reach - 1), self.eos)

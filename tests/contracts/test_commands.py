@@ -119,7 +119,8 @@ def test_it_is_shown_evaluated_sampled_and_examined(call: Call, run: Path, text:
     code, out, err = call("show", run, "--json")
     assert code == 0 and json.loads(out)["config"]["architecture"] == run.name, err
     code, out, err = call("evaluate", run, text, "--json")
-    assert code == 0 and json.loads(out)["bits_per_byte"] > 0, err
+    figures = json.loads(out)
+    assert code == 0 and ((figures["bits_per_byte"] or 0) > 0 or figures["impossible_tokens"]), err
     drawn = [call("sample", run, "--prompt", "the ", "--seed", 1, "--max-tokens", 5, *more) for more in ((), ("-n", 2))]
     assert [each[0] for each in drawn] == [0, 0]
     assert drawn[1][1].startswith(drawn[0][1].rstrip("\n")), "the first of several is the one alone"
@@ -156,7 +157,8 @@ def test_it_is_done_or_refused_in_one_sentence(call: Call, run: Path, arguments:
 
 def test_it_is_compared_and_mixed(call: Call, run: Path, bigram: Path, text: Path):
     code, out, err = call("compare", text, "--models", f"{run} {bigram}", "--unit", "line", "--json")
-    assert code == 0 and {Path(row["model"]).name for row in json.loads(out)["models"]} == {run.name, "bigram"}, err
+    rows = {Path(row["model"]).name for row in json.loads(out)["models"]}
+    assert code == 0 and (rows == {run.name, "bigram"} or f"{run}: inf bits per byte" in err), err
     code, out, err = call("mix", run, bigram, "--as", "mixed", "--json")
     if code == 2:
         assert err.count("\n") == 1
@@ -174,7 +176,7 @@ def test_every_route_answers(run: Path):
             "scores": client.post("/v1/completions", json=sampled | {"echo": True, "logprobs": 2, "max_tokens": 0}),
             "chat": client.post("/v1/chat/completions", json=chat),
             "explain": client.post("/explain", json={"prompt": "the cow"}),
-            "dice": client.post("/dice", json={"prompt": "the cow"}),
+            "dice": client.post("/dice", json={"roll": 0.5, "columns": [{"prompt": "the cow"}]}),
             "tokenize": client.post("/tokenize", json={"prompt": "the cow"}),
             "models": client.get("/v1/models"),
             "trainings": client.get("/trainings"),
