@@ -109,9 +109,9 @@ class Decoder:
         """Start a fresh state; returns the last `count` tokens in the chunks that it has to read."""
         self.state = self.model.start(len(self._tokens), self.condition)
         self._read_count = 0
-        memory = getattr(self.model, "memory", None)
+        field = getattr(self.model, "receptive_field", None)
         last = self.history[:, -count:]
-        last = last if memory is None or on_logits else last[:, -memory:]
+        last = last if field is None or on_logits else last[:, -field:]
         at_once = SCORED_PREFILL_CHUNK if on_logits else PREFILL_CHUNK  # bounds the memory of a step's logits
         return [last[:, start : start + at_once] for start in range(0, last.shape[1], at_once)]
 

@@ -173,6 +173,7 @@ class LanguageModel:
     eos: int
     learns_by_gradient: ClassVar[bool] = False
     receptive_field: int | None = None  # how many tokens back a prediction can depend on; None: all of them
+    context_length: int | None = None  # the most tokens that one state reads; None: any number
     is_normalised = True  # whether the logits are log-probabilities up to a constant that softmax removes
 
     def start(self, batch_size: int, condition: Any = None) -> State:

@@ -63,7 +63,7 @@ class Model(LanguageModel):
         self.guide = self._find_guide()
         fields = [part.receptive_field for part in parts]
         self.receptive_field = None if None in fields else max(each or 0 for each in fields)
-        lengths = [getattr(part, "context_length", None) for part in parts]
+        lengths = [part.context_length for part in parts]
         self.context_length = min((length for length in lengths if length is not None), default=None)
 
     def _find_guide(self) -> int | None:

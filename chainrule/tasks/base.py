@@ -46,8 +46,8 @@ class Material:
 class Prepared:
     """What `Task.prepare` tells the run about the data it has written.
 
-    `data` goes to config.json as it is; it has a `unit` and, in `text`, the sizes of the parts. `files` are the paths
-    that were read.
+    `data` goes to config.json as it is; it has a `unit` and, in `text`, for "train" and "validation" the numbers of
+    documents, tokens and bytes and a hash. `files` are the paths that were read.
     """
 
     data: DataConfig
@@ -61,7 +61,11 @@ class NoSettings:
 
 
 class Task:
-    """Prepared data in a folder, and how to learn from it. Everything a task needs later is in that folder."""
+    """Prepared data in a folder, and how to learn from it. Everything a task needs later is in that folder.
+
+    A task defines `models`, `command`, `prepare`, `__init__`, `batches`, `validation` and `evaluate`; all else has a
+    default.
+    """
 
     models: ClassVar[tuple[str, ...]] = ()  # the architectures that can learn it, the default first
     command: ClassVar[str]  # the command that uses a run of this task: 'translate'
@@ -88,7 +92,8 @@ class Task:
 
     @classmethod
     def prepare(cls, material: Material, settings: Any, folder: Path) -> Prepared:
-        """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder."""
+        """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder: the tokenizer
+        as tokenizer.json, the rest in a new folder FOLDER."""
         raise NotImplementedError
 
     def __init__(self, folder: Path):

@@ -24,7 +24,7 @@ from chainrule.training.worker_pool import CAN_FORK
 REFERENCE_SPEED = 165e9  # multiplications and additions a second, of the two cores that the sizes were chosen on
 MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
-RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
+TUNED_RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_FORKING = 1.05  # how much faster several processes must be
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
@@ -58,7 +58,7 @@ def choose_size(resolved: Resolved, task: Task, tokens: int) -> Resolved:
     config, changes, why = module.for_budget(total * _machine_ratio(total), tokens, task.tokenizer.vocabulary_size)
     config = override(config, resolved.chosen_for_model, "the settings of the model")
     # Rates are good for the optimizer they go with.
-    kept = set(resolved.chosen) | (RATES if "optimizer" in resolved.chosen else set())
+    kept = set(resolved.chosen) | (TUNED_RATES if "optimizer" in resolved.chosen else set())
     recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in kept})
     if "window" not in resolved.chosen and getattr(config, "context_length", None):
         recipe = replace(recipe, window=config.context_length)

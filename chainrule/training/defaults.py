@@ -4,19 +4,17 @@ from dataclasses import replace
 from typing import Any
 
 from chainrule.models.contract import HasRecipe
-from chainrule.training.recipe import Recipe
+from chainrule.training.recipe import OPTIMIZERS, Recipe
 
 DEFAULT_MINUTES = 5.0
 DEFAULT_WINDOW = 64
-# Peak rates where the optimizer was chosen by hand, and not with the model.
-RATES = {"sgd": 1.0, "momentum": 0.1, "adamw": 0.002, "muon": 0.01}
 
 
 def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
     """The default recipe: higher rates for narrower models; recurrent models read chains of short windows."""
     recipe = _of_kind(module, config)
-    if optimizer in RATES and optimizer != recipe.optimizer:
-        recipe = replace(recipe, optimizer=optimizer, learning_rate=RATES[optimizer])
+    if optimizer in OPTIMIZERS and optimizer != recipe.optimizer:
+        recipe = replace(recipe, optimizer=optimizer, learning_rate=OPTIMIZERS[optimizer])
     return recipe
 
 

@@ -13,7 +13,7 @@ from chainrule.layers.roles import Role, role_of
 from chainrule.models._neural import NeuralModel
 from chainrule.training.adagrad import SparseAdagrad
 from chainrule.training.muon import Muon
-from chainrule.training.recipe import Recipe
+from chainrule.training.recipe import OPTIMIZERS, Recipe
 
 MUON_RATE = 0.02
 
@@ -64,16 +64,23 @@ def _build(model: NeuralModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
     tables = [each for _, each in named if role_of(each) == Role.SPARSE_TABLE]
     dense = [(name, each) for name, each in named if role_of(each) != Role.SPARSE_TABLE]
     sparse: list[torch.optim.Optimizer] = [SparseAdagrad(tables, recipe.table_learning_rate)] if tables else []
-    return sparse + _build_dense(model, dense, recipe)
+    return sparse + BUILDERS[recipe.optimizer](model, dense, recipe)
 
 
-def _build_dense(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    if recipe.optimizer == "sgd":
-        return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate)]
-    if recipe.optimizer == "momentum":
-        return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate, recipe.momentum)]
-    if recipe.optimizer == "adamw":
-        return [_adamw(named, recipe)]
+def _sgd(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate)]
+
+
+def _momentum(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    return [torch.optim.SGD(_groups(named, recipe), recipe.learning_rate, recipe.momentum)]
+
+
+def _adamw_alone(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    return [_adamw(named, recipe)]
+
+
+def _muon(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """Muon for hidden matrices, AdamW for everything else."""
     by_parts: dict[int, list[nn.Parameter]] = {}
     for name, each in named:
         if role_of(each) == Role.HIDDEN_MATRIX:
@@ -100,3 +107,7 @@ def _groups(named: Named, recipe: Recipe) -> list[dict[str, Any]]:
         decay = recipe.weight_decay if each.ndim >= 2 else 0.0
         groups.setdefault((own or recipe.learning_rate, decay), []).append(each)
     return [{"params": each, "lr": rate, "weight_decay": decay} for (rate, decay), each in groups.items()]
+
+
+BUILDERS = {"sgd": _sgd, "momentum": _momentum, "adamw": _adamw_alone, "muon": _muon}  # by the names in recipe.py
+assert BUILDERS.keys() == OPTIMIZERS.keys()

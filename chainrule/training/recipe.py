@@ -7,7 +7,8 @@ from chainrule.config import setting
 from chainrule.errors import UserError
 from chainrule.training.schedule import SHAPES, Schedule
 
-OPTIMIZERS = ("sgd", "momentum", "adamw", "muon")
+# By name, the peak rate of an optimizer that was chosen by hand and not with the model; optimizer.py builds them.
+OPTIMIZERS = {"sgd": 1.0, "momentum": 0.1, "adamw": 0.002, "muon": 0.01}
 PRECISIONS = ("float32", "bfloat16")
 FIRST_VECTORS = ("random", "counted")
 BUDGETS = ("minutes", "steps", "tokens", "epochs")
@@ -83,8 +84,8 @@ class Recipe:
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
             raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")
-        self.shape  # noqa: B018  checks the schedule
+        self.rate_schedule  # noqa: B018  checks the schedule
 
     @property
-    def shape(self) -> Schedule:
+    def rate_schedule(self) -> Schedule:
         return Schedule(self.schedule, self.warmup, self.cooldown, self.final_rate)

@@ -54,7 +54,7 @@ class Trainer:
         self.model, self.recipe, self.context = model, recipe, context
         self.callback, self.checkpoints = callback, checkpoints
         self.optimizer = Optimizer(model, recipe)
-        self.schedule = recipe.shape
+        self.schedule = recipe.rate_schedule
         self.position = Position()
         self.state: State | None = None  # of a recurrent model, between windows
         if model.carries_state:

@@ -10,7 +10,7 @@ from chainrule.errors import UserError
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models import lstm, transformer
 from chainrule.models._budgets import LSTM, TRANSFORMER, rung
-from chainrule.training.defaults import RATES
+from chainrule.training.recipe import OPTIMIZERS
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
 
@@ -57,7 +57,7 @@ def test_another_optimizer_has_rates_of_its_own(text, budget):
     """Those that were found with Muon would spoil a training with Adam."""
     run = chainrule.train(text, model="transformer", tokenizer="characters", optimizer="adamw", **budget)
     recipe = run.config["training"]["recipe"]
-    assert (recipe["learning_rate"], recipe["matrix_learning_rate"]) == (RATES["adamw"], None)
+    assert (recipe["learning_rate"], recipe["matrix_learning_rate"]) == (OPTIMIZERS["adamw"], None)
 
 
 def test_words_are_given_to_an_lstm(text):
