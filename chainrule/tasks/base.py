@@ -92,8 +92,8 @@ class Task:
 
     @classmethod
     def prepare(cls, material: Material, settings: Any, folder: Path) -> Prepared:
-        """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder: the tokenizer
-        as tokenizer.json, the rest in a new folder FOLDER."""
+        """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder: the
+        tokenizer as tokenizer.json, the rest in a new folder FOLDER."""
         raise NotImplementedError
 
     def __init__(self, folder: Path):
