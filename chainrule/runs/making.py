@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from chainrule.errors import UserError
@@ -74,7 +74,7 @@ def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterat
     check(path, overwrite)
     folder = unfinished(path)
     replaced = path.with_name(f".{path.name}.replaced")
-    is_made = False
+    is_made, has_parent = False, path.parent.exists()
     with _locked(folder, path):
         try:
             _recover(path, replaced)
@@ -103,6 +103,9 @@ def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterat
                 _remove_scaffolding(path)
             elif not (folder / RESUMABLE).exists():
                 shutil.rmtree(folder, ignore_errors=True)
+                if not has_parent:  # made for this run alone, as runs/ is the first time
+                    with suppress(OSError):
+                        path.parent.rmdir()
 
 
 def _nothing_to_resume(path: Path) -> str:

@@ -240,3 +240,13 @@ def test_default_names_count_up(run):
     assert free_name("goats") == Path("runs/goats")
     (unfinished(Path("runs/goats")) / "training.json").write_text("{}")
     assert free_name("goats") == Path("runs/goats-2")
+
+
+def test_a_failure_leaves_no_folder_behind_that_was_made_for_it(tmp_path):
+    with pytest.raises(ValueError, match="no text"), new_run(tmp_path / "runs" / "poems"):
+        raise ValueError("no text")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(ValueError, match="no text"), new_run(tmp_path / "runs" / "poems"):
+        raise ValueError("no text")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"], "it was there before"
