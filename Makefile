@@ -3,6 +3,8 @@ BIN := .venv/bin
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 # By its exact version, without a hash: its wheel differs from machine to machine (CPU or CUDA). Everything else has hashes.
 TORCH := torch==2.13.0
+# torch's threads wait asleep: where tests run side by side, those that spin take the time of the others.
+SLEEPING := OMP_WAIT_POLICY=PASSIVE
 # The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
 DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
@@ -12,8 +14,8 @@ demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, 
 	$(DEMO)/bin/python examples/demo.py
 
 test: .venv/installed .venv/weights check browser  ## Everything that CI runs; the page by itself, as a browser's loop disturbs other tests
-	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
+	$(SLEEPING) $(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/serving/page
+	$(SLEEPING) $(BIN)/python -m pytest -n auto --dist loadfile tests/serving/page
 
 check: .venv/installed lint-js  ## Format, lint, types
 	$(BIN)/ruff format --check .

@@ -90,6 +90,7 @@ def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
 def _train(
     task: str,
     inputs: Inputs,
+    /,
     *,
     validation: Inputs = (),
     model: str | None = None,
@@ -100,6 +101,8 @@ def _train(
     tensorboard: bool = False,
     **settings: object,
 ) -> Run:
+    if "task" in settings:
+        raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
     names, kept_aside = input_names(inputs), input_names(validation)
     if task != LANGUAGE and any(map(is_texts, [*names, *kept_aside])):
         raise UserError(f"the task {task} reads files, not texts in memory; write them to a file first")

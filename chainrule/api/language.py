@@ -93,6 +93,8 @@ class TrainedRun(Run):
 
     def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: object) -> Explanation:
         """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
+        if "faces" in sampling:  # the former name of `top`
+            top = int(str(sampling.pop("faces")))
         settings = override(Sampling(), sampling, "explain")
         shards = self.shards() if (self.path / "tokens").is_dir() else None
         return explain(self.model, self.tokenizer, text, token, settings, shards, top)

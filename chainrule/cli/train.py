@@ -135,7 +135,8 @@ def refuse_without_effect(context: typer.Context) -> None:
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)
-        if name not in RESUMABLE_WITH and source is not None and source.name == "COMMANDLINE":
+        is_given = source is not None and source.name == "COMMANDLINE" and context.params[name] != parameter.default
+        if name not in RESUMABLE_WITH and is_given:
             flag = "the text" if name == "inputs" else parameter.opts[0]
             raise UserError(f"--resume goes on with what training began with; leave out {flag}")
 

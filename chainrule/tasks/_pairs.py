@@ -199,10 +199,17 @@ class PairTask(Task):
     settings_class: ClassVar[type] = Settings
 
     @classmethod
-    def prepare(cls, material: Material, settings: Settings, folder: Path) -> Prepared:
+    def open_data(cls, material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[str]]:
+        """The pairs to learn from and those to measure on, and notes."""
+        return _read(material, settings)
+
+    @classmethod
+    def prepare(
+        cls, material: Material, settings: Settings, data: tuple[Pairs, Pairs, list[str]], folder: Path
+    ) -> Prepared:
         """Read the pairs, split them, make vocabularies, write token ids."""
         (folder / FOLDER).mkdir()
-        train, held_out, notes = _read(material, settings)
+        train, held_out, notes = data
         target, source = _tokenizers(train, material.tokenization, settings.shared)
         save_tokenizers(folder, target, source, settings)
         parts = {}
@@ -216,11 +223,11 @@ class PairTask(Task):
             if name == "validation":
                 texts = {"source": part.sources, "target": part.targets}
                 (folder / FOLDER / TEXTS).write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
-        data = {
+        described = {
             "inputs": list(material.inputs), "validation": list(material.validation), "unit": "pair", **vars(settings),
             **vars(material.splitting), "text": parts,
         }  # fmt: skip
-        return Prepared(cast(DataConfig, data), train.files, notes)
+        return Prepared(cast(DataConfig, described), train.files, notes)
 
     def __init__(self, folder: Path):
         super().__init__(folder)

@@ -91,7 +91,13 @@ class Task:
             )
 
     @classmethod
-    def prepare(cls, material: Material, settings: Any, folder: Path) -> Prepared:
+    def open_data(cls, material: Material, settings: Any) -> Any:
+        """Find people's files, and read what must be known of them before a run folder is made: a mistake in a name
+        must not cost an older run. What this returns is handed to `prepare`."""
+        return None
+
+    @classmethod
+    def prepare(cls, material: Material, settings: Any, data: Any, folder: Path) -> Prepared:
         """Read people's files, make vocabularies, and write all that `Task(folder)` needs into the folder: the
         tokenizer as tokenizer.json, the rest in a new folder FOLDER."""
         raise NotImplementedError

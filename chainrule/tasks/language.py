@@ -73,10 +73,12 @@ class Task(base.Task):
             )
 
     @classmethod
-    def prepare(cls, material: Material, settings: base.NoSettings, folder: Path) -> Prepared:
-        source = TextSource(
-            material.inputs, material.reading, material.splitting, material.validation, not material.reads_once
-        )
+    def open_data(cls, material: Material, settings: base.NoSettings) -> TextSource:
+        may_repeat = not material.reads_once
+        return TextSource(material.inputs, material.reading, material.splitting, material.validation, may_repeat)
+
+    @classmethod
+    def prepare(cls, material: Material, settings: base.NoSettings, source: TextSource, folder: Path) -> Prepared:
         text = prepare_text(source, material.tokenization, folder / FOLDER, material.default_tokenizer)
         text.tokenizer.save(folder / "tokenizer.json")
         if text.mixture:

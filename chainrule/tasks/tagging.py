@@ -37,6 +37,8 @@ TRAIN, VALIDATION = "train.conllu", "validation.conllu"
 TAGS, SIGHTINGS, SETTINGS = "tags.json", "sightings.json", "settings.json"
 SHOWN_SENTENCES = 3
 
+Sentences = tuple[list[conllu.Sentence], list[conllu.Sentence], list[str]]  # for training, for validation; notes
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -64,7 +66,7 @@ def _tokenization(asked: Tokenization) -> Tokenization:
     return replace(asked, min_count=asked.min_count or 2, closed_vocabulary=True)
 
 
-def _read(material: Material) -> tuple[list[conllu.Sentence], list[conllu.Sentence], list[str]]:
+def _read(material: Material) -> Sentences:
     """Sentences to train on and to measure on, and notes."""
     encoding = material.reading.encoding
     sentences = conllu.read(material.inputs, encoding)
@@ -152,9 +154,14 @@ class Task(base.Task):
     settings_class: ClassVar[type] = Settings
 
     @classmethod
-    def prepare(cls, material: Material, settings: Settings, folder: Path) -> Prepared:
+    def open_data(cls, material: Material, settings: Settings) -> Sentences:
+        """The sentences to learn from and those to measure on, and notes."""
+        return _read(material)
+
+    @classmethod
+    def prepare(cls, material: Material, settings: Settings, data: Sentences, folder: Path) -> Prepared:
         (folder / FOLDER).mkdir()
-        train, validation, notes = _read(material)
+        train, validation, notes = data
         tagset = TagSet.find(train, split_names(settings.columns), split_names(settings.beside))
         notes += [
             f"no word has a {name}, so that column is not learned"
@@ -168,7 +175,7 @@ class Task(base.Task):
         (folder / FOLDER / SETTINGS).write_text(json.dumps(to_json(settings)), encoding="utf-8")
         for name, sentences in ((TRAIN, train), (VALIDATION, validation)):
             (folder / FOLDER / name).write_bytes(conllu.write(sentences).encode())
-        data = {
+        described = {
             "inputs": list(material.inputs),
             "validation": list(material.validation),
             "unit": "sentence",
@@ -176,7 +183,7 @@ class Task(base.Task):
             "columns": list(tagset.purpose),
             "text": {"train": _describe_part(train), "validation": _describe_part(validation)},
         }
-        return Prepared(cast(DataConfig, data), [*material.inputs, *material.validation], notes)
+        return Prepared(cast(DataConfig, described), [*material.inputs, *material.validation], notes)
 
     def __init__(self, folder: Path):
         super().__init__(folder)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from chainrule.config import override
+from chainrule.data.batches import Batches
 from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import FitsBudget
@@ -94,16 +95,15 @@ def choose_workers(resolved: Resolved, task: Task, seconds: float) -> tuple[Reci
     recipe, count = resolved.recipe, torch.get_num_threads()
     assert recipe is not None
     if "workers" in resolved.chosen or count < 2 or not CAN_FORK:
-        return recipe, measure(resolved, task, recipe, seconds * 0.7)
-    many = replace(recipe, workers=count)
-    alone, together = (measure(resolved, task, each, seconds * 0.35) for each in (recipe, many))
+        return recipe, measure(resolved, task, recipe, task.batches(recipe), seconds * 0.7)
+    many, batches = replace(recipe, workers=count), task.batches(recipe)
+    alone, together = (measure(resolved, task, each, batches, seconds * 0.35) for each in (recipe, many))
     return (many, together) if together.training > alone.training * WORTH_FORKING else (recipe, alone)
 
 
-def measure(resolved: Resolved, task: Task, recipe: Recipe, seconds: float) -> Speed:
+def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed:
     """The speed of a new model that is trained for about so many seconds and then thrown away."""
     model: NeuralModel = task.build(resolved.module, resolved.config, 0)
-    batches = task.batches(recipe)
     context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts)
     return Speed(batches.tokens_per_step / seconds_per_step(model, recipe, context, seconds), model)
 

@@ -122,9 +122,10 @@ def _modern(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         raise TypeError(f"it holds a {type(values).__name__}")
     sources = Sources(tuple(values.get("first_shards", (0,))), tuple(values.get("weights", (1.0,))))
     file = folder / FOLDER / SOURCES
-    if len(sources.first_shards) > 1 and not file.exists():
-        sources.write(folder / FOLDER)
-        values["tokens"][SOURCES_PATH] = hash_file(file)
+    if len(sources.first_shards) > 1:
+        if not file.exists():
+            sources.write(folder / FOLDER)
+        values["tokens"].setdefault(SOURCES_PATH, hash_file(file))
     return values
 
 

@@ -22,8 +22,10 @@ def train(request: Request) -> Run:
     path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
     resolved = resolve(request)
+    given = material(request, resolved)
+    data = resolved.task.open_data(given, resolved.task_settings)  # before an older run of that name is touched
     with new_run(path, request.overwrite) as folder:
-        prepared = resolved.task.prepare(material(request, resolved), resolved.task_settings, folder)
+        prepared = resolved.task.prepare(given, resolved.task_settings, data, folder)
         task = resolved.task(folder)
         if resolved.recipe is None:
             count_and_write(request, resolved, prepared, task, path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import chainrule
+from chainrule.training.job import Job
 from chainrule.training.journal import events
 from chainrule.training.pipeline import resume
 
@@ -48,3 +49,14 @@ def test_an_unfinished_training_goes_on_to_the_same_end(tmp_path):
     metrics = run.metrics[-1]
     assert metrics["steps"] == 240
     assert metrics["validation"]["loss"] == pytest.approx(EXPECTED["unfinished"]["validation"]["loss"], rel=0.01)
+
+
+def test_an_unfinished_training_of_a_mixture_goes_on_with_its_weights(tmp_path):
+    """They stood in training.json then; resumed once more after another interruption, they are still the same."""
+    shutil.copytree(OLD / "mixture", tmp_path / ".poem.unfinished")
+    for _ in range(2):
+        job = Job.read(tmp_path / ".poem.unfinished")
+        job.check_unchanged(tmp_path / ".poem.unfinished")
+    metrics = resume(tmp_path / "poem", {}).metrics[-1]
+    assert metrics["epochs"] == pytest.approx(EXPECTED["mixture"]["epochs"])
+    assert metrics["validation"]["loss"] == pytest.approx(EXPECTED["mixture"]["loss"], rel=0.01)

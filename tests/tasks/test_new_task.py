@@ -102,7 +102,7 @@ class Task(base.Task):
     command = "show"
 
     @classmethod
-    def prepare(cls, material, settings, folder):
+    def prepare(cls, material, settings, data, folder):
         glyphs = json.loads(Path(material.inputs[0]).read_text())
         words = [word for word, _ in glyphs]
         tokenizer = make_tokenizer([as_documents(words, "")], material.tokenization, material.default_tokenizer)

@@ -28,7 +28,8 @@ def texts(tmp_path: Path) -> tuple[str, str]:
 
 def make(folder: Path, material: Material, settings: Settings | None = None) -> Task:
     folder.mkdir(parents=True)
-    Task.prepare(material, settings or Settings(), folder)
+    settings = settings or Settings()
+    Task.prepare(material, settings, Task.open_data(material, settings), folder)
     return Task(folder)
 
 

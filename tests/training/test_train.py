@@ -10,6 +10,8 @@ import chainrule
 from chainrule.data.documents import cut
 from chainrule.data.shards import ShardWriter
 from chainrule.errors import UserError
+from chainrule.training.pipeline import train
+from chainrule.training.request import Request
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(200)]
 
@@ -150,3 +152,24 @@ def test_wrong_settings_are_one_sentence_and_make_nothing(text, settings, senten
     with pytest.raises(UserError, match=sentence):
         chainrule.train(text, **settings)
     assert not list(Path("runs").glob("*")) if Path("runs").exists() else True
+
+
+def test_a_typo_in_a_name_does_not_cost_an_older_training(tmp_path, monkeypatch):
+    """Even with overwrite: files are looked for before anything of that name is touched."""
+    monkeypatch.chdir(tmp_path)
+    unfinished = tmp_path / "runs" / ".poems.unfinished"
+    unfinished.mkdir(parents=True)
+    (unfinished / "training.json").write_text("{}")
+    for task, settings in (("language", {"model": "lstm", "steps": 5}), ("translation", {}), ("tagging", {})):
+        with pytest.raises(UserError, match="nofile"):
+            train(
+                Request(
+                    inputs=("nofile.txt",),
+                    task=task,
+                    path=Path("runs/poems"),
+                    overwrite=True,
+                    model=settings.pop("model", None),
+                    settings=settings,
+                )
+            )
+        assert (unfinished / "training.json").read_text() == "{}"
