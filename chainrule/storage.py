@@ -2,7 +2,7 @@
 
 The safetensors library reads and checks the header; the arrays themselves are mapped by NumPy, since the library's own
 NumPy arrays are copies (0.45 s and 500 MB of memory for a file of 500 MB, in place of 0.2 ms and none), and its mapped
-ones need torch, which counting models do without. Writing is as fast as the library's, and shows its progress.
+ones need torch, which counting models do without. Writing takes about as long as the library's, and shows its progress.
 """
 
 import json

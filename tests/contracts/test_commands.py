@@ -1,6 +1,9 @@
-"""Every command and every route works on every architecture in the folder, or refuses with a reason in one sentence.
+"""What takes a run works on every architecture in the folder, or refuses with a reason in one sentence.
 
-A causal convolution that only this file knows is among them: one file is all that a new architecture takes.
+Commands: show, evaluate, sample (drawn, beam, draft, int8), doctor, explain, plan, export, graph, compare, mix. Routes:
+completions, chat, explain, dice, tokenize, models, trainings. An infinity-gram may find a text impossible, and is then
+left out of a comparison. A causal convolution that only this file knows is among the architectures: one file is all
+that a new one takes.
 """
 
 import json
@@ -167,7 +170,7 @@ def test_it_is_compared_and_mixed(call: Call, run: Path, bigram: Path, text: Pat
     assert code == 0 and {part["architecture"] for part in parts} == {run.name, "ngram"}, err
 
 
-def test_every_route_answers(run: Path):
+def test_the_server_answers(run: Path):
     with TestClient(make_app(toy_service([run])), base_url="http://localhost") as client:
         sampled = {"prompt": "the ", "max_tokens": 4, "seed": 1}
         chat = {"messages": [{"role": "user", "content": "cow"}], "max_tokens": 4}
