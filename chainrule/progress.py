@@ -43,6 +43,11 @@ def _rate_columns(unit: str) -> tuple["ProgressColumn", ...]:
     return (Rate(),)
 
 
+def say(line: str) -> None:
+    """A line for the person who waits, on standard error, whether that is a terminal or not."""
+    print(visible(line), file=sys.stderr, flush=True)
+
+
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

@@ -47,6 +47,21 @@ class MixEvaluation(Evaluation):
     against: dict[str, object] | None  # "run", and the fields of evaluation.significance.Difference
 
 
+class EnsemblePart(TypedDict):
+    """One part of an ensemble, measured by itself."""
+
+    name: str
+    architecture: str
+    bits_per_byte: float | None
+
+
+class EnsembleEvaluation(Evaluation):
+    """An ensemble and its parts on the same text."""
+
+    parts: list[EnsemblePart]
+    counting: NotRequired[float | None]  # bits per byte of the n-gram that is trained without a budget
+
+
 class TextFigures(TypedDict):
     """How well a model predicts a text: all that `chainrule evaluate` tells of it."""
 

@@ -30,27 +30,33 @@ def evaluate_shards(
     """
     if not shards.part.documents:
         return None
-    nats, impossible, scored = 0.0, 0, 0
+    found, scored = [], 0
     for shard in range(len(shards)):
         stream = shards.tokens(shard)
         share = len(stream) if most is None else max(most * len(stream) // max(shards.part.tokens, 1), 64)
-        found = model.score(spread(stream, share)).astype(np.float64)
-        nats -= float(found.sum())
-        impossible += int(np.isneginf(found).sum())
-        scored += len(found)
+        found.append(model.score(spread(stream, share)))
+        scored += len(found[-1])
+    figures = figures_of(np.concatenate(found), shards, min(scored / shards.part.tokens, 1.0), tokenizer.is_lossless)
+    if not model.is_normalised:  # scores that do not sum to one measure nothing
+        figures["loss"] = figures["perplexity"] = figures["bits_per_byte"] = None
+    return figures
+
+
+def figures_of(scores: np.ndarray, shards: TokenShards, share: float, is_lossless: bool = True) -> Evaluation:
+    """The figures of held-out text from the log-probabilities of its tokens, or of a share of them that stands for all."""
     tokens = shards.part.tokens
-    nats *= tokens / max(scored, 1) if scored < tokens else 1.0
-    is_finite = bool(np.isfinite(nats)) and model.is_normalised  # scores that do not sum to one measure nothing
+    nats = -float(scores.astype(np.float64).sum()) / share
+    is_finite = bool(np.isfinite(nats))
     loss = nats / tokens
     figures: Evaluation = {
         "loss": loss if is_finite else None,
         "perplexity": exp(loss) if is_finite and loss < LARGEST_EXPONENT else None,
-        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and tokenizer.is_lossless else None,
-        "impossible_tokens": impossible,
+        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and is_lossless else None,
+        "impossible_tokens": int(np.isneginf(scores).sum()),
         "tokens": tokens,
         "documents": shards.part.documents,
         "bytes": shards.part.text_bytes,
     }
-    if scored < tokens:
-        figures["scored_tokens"] = scored
+    if len(scores) < tokens:
+        figures["scored_tokens"] = len(scores)
     return figures

@@ -15,7 +15,7 @@ from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 
 REACH = 64  # bytes back that a context may look; histories begin with so many zeros
 END = 255  # the byte that stands for the end of a document
-CONTEXTS = 20
+CONTEXTS = 22
 SYMBOLS = 7  # different symbols that a context remembers, the latest first
 LEVELS = np.array([0, 1, 2, 3, 4, 5, 7, 10, 15, 25, 50, 100])  # how finely counts are told apart
 LEVEL_OF = (np.searchsorted(LEVELS, np.arange(2048), side="right") - 1).astype(np.uint8)
@@ -41,7 +41,9 @@ class Tables(NamedTuple):
     latest: np.ndarray  # int64: where the hash of five bytes occurred last in the text
     chances: np.ndarray  # float32 (states): the probability of a 1
     seen: np.ndarray  # float32 (states)
-    frequencies: np.ndarray  # float32 (257, 256): the probability of a 1 by the byte before (256: whatever it is) and bits
+    frequencies: (
+        np.ndarray
+    )  # float32 (257, 256): the probability of a 1 by the byte before (256: whatever it is) and bits
     weights: np.ndarray  # float32 (rows, inputs)
     final_weights: np.ndarray  # float32 (256, sets)
     curves: np.ndarray  # float32 (2, 65536, steps): corrections by the byte before, and by a hash of the two before
@@ -82,6 +84,26 @@ def _find_words(history, t, words):
 
 
 @inlined
+def _hash_bytes(history, t, count):
+    value = np.uint64(0)
+    for back in range(1, count + 1):
+        value = _hash(value, np.uint64(history[t - back]))
+    return value
+
+
+@inlined
+def _hash_punctuation(history, t):
+    """The last three bytes that are no letters, among the last 24."""
+    value, found, back = np.uint64(0), 0, 1
+    while back < 24 and found < 3:
+        if not _is_letter(history[t - back]):
+            value = _hash(value, np.uint64(history[t - back]))
+            found += 1
+        back += 1
+    return value
+
+
+@inlined
 def _fill_contexts(history, t, words, contexts):
     """What each context is at position t: hashes of the bytes before it, and of words."""
     eight = np.uint64(8)
@@ -118,6 +140,8 @@ def _fill_contexts(history, t, words, contexts):
     contexts[17] = c1 | c3 << eight | c4 << np.uint64(16)
     contexts[18] = c2 | c3 << eight | c4 << np.uint64(16)
     contexts[19] = np.uint64(column) | c1 << eight
+    contexts[20] = _hash_bytes(history, t, 12)
+    contexts[21] = _hash(_hash_punctuation(history, t), word)
     return five
 
 

@@ -27,6 +27,7 @@ SYMBOLS = 257
 SPACE = 32
 BETWEEN, LEFT = 0, -1  # prefixes that are no prefix
 MOST_CONTEXTS = 16  # of the words before, or of the bytes before: longer orders are refused
+FIRST_BIT = np.array([8] + [8 - difference.bit_length() for difference in range(1, 256)])  # in which two bytes differ
 SMALLEST = 2.0**-22  # a bit is never surer than this: its probability is a float32
 
 
@@ -64,9 +65,10 @@ class Tables(NamedTuple):
     kind_of: np.ndarray  # int64 (2, SYMBOLS): without and with a space before, the kind of unknown words by first byte
     class_of_kind: np.ndarray  # int64 (kinds)
     class_of_word: np.ndarray  # int64 (words): what a token may not be followed by, see `root`
-    first_byte: np.ndarray  # float64 (SYMBOLS): p(first byte | kind) of the kind that the byte belongs to
-    start: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same of each kind, summed over symbols below; a space first
-    after_space: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same after the space, for kinds that have one
+    has_space: np.ndarray  # bool (kinds): whether a space is before
+    first_bytes: (
+        np.ndarray
+    )  # float64 (kinds, SYMBOLS + 1): p(first byte after any space | kind), summed over those below
     root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of tokens by first symbol that may follow, summed
     spelling_root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of bytes that a class goes on with, summed
 
@@ -90,19 +92,20 @@ def _first_not_below(values, low, high, wanted):
     return low
 
 
-@kernel
-def follow(sums, node, word):
+@inlined
+def _follow(sums, node, word):
     """The longest context that the trie has of this one and a word after it."""
-    child = find_child(sums.word, sums.first_child, node, word)
-    while child < 0:
-        node = np.int64(sums.suffix[node])
+    while True:
         child = find_child(sums.word, sums.first_child, node, word)
+        if child >= 0:
+            break
+        node = np.int64(sums.suffix[node])
     return child if child < sums.top else np.int64(sums.suffix[child])
 
 
-@kernel
+@inlined
 def _probability(sums, node, word):
-    """p(word | node)."""
+    """p(word | node), and the weight that the empty context has in it."""
     total, weight = 0.0, 1.0
     while node != 0:
         child = find_child(sums.word, sums.first_child, node, word)
@@ -110,10 +113,10 @@ def _probability(sums, node, word):
             total += weight * _range(sums.upto, np.int64(sums.first_child[node]), child, child + 1)
         weight *= sums.leftover[node]
         node = np.int64(sums.suffix[node])
-    return total + weight * _range(sums.upto, 1, 1 + word, 2 + word)
+    return total + weight * _range(sums.upto, 1, 1 + word, 2 + word), weight
 
 
-@kernel
+@inlined
 def _open(sums, node, first, last, places, weights):
     """Where the ids first ... last - 1 are among the children of each context from `node` to that of one word.
 
@@ -122,9 +125,11 @@ def _open(sums, node, first, last, places, weights):
     count, weight = 0, 1.0
     while node != 0:
         start, stop = np.int64(sums.first_child[node]), np.int64(sums.first_child[node + 1])
-        low = _first_not_below(sums.word, start, stop, first)
-        high = _first_not_below(sums.word, low, stop, last)
-        if high > low:
+        low = high = start
+        if start < stop and sums.word[stop - 1] >= first:
+            low = _first_not_below(sums.word, start, stop, first)
+            high = stop if sums.word[stop - 1] < last else _first_not_below(sums.word, low, stop, last)
+        if low < high:
             places[count, 0], places[count, 1], places[count, 2] = start, low, high
             weights[count] = weight
             count += 1
@@ -163,25 +168,55 @@ def _keep(places, weights, count, side):
     return kept
 
 
-@kernel
-def _kind_masses(tables, node, with_root, masses):
-    """p(kind | node) of every kind of unknown word, with or without what comes from the empty context."""
-    words, weight = tables.words, 1.0
-    masses[:] = 0.0
+@inlined
+def _list_kinds(tables, node, have_space, kinds, masses):
+    """p(kind | node) in parts, one a context and kind, of the kinds that have a space before, or of those that have not.
+
+    Returns how many, and the sum over the other kinds. Of the empty context there are only those with a space: `root`
+    has the others.
+    """
+    words, weight, count, others = tables.words, 1.0, 0, 0.0
     while node != 0:
-        start = np.int64(words.first_child[node])
-        child = start
-        while child < words.first_child[node + 1] and words.word[child] < tables.kinds:
-            masses[words.word[child]] += weight * _range(words.upto, start, child, child + 1)
+        start, stop = np.int64(words.first_child[node]), np.int64(words.first_child[node + 1])
+        child, before = start, 0.0
+        while child < stop and words.word[child] < tables.kinds:  # kinds are the first ids
+            mass = weight * (words.upto[child] - before)
+            before = words.upto[child]
+            if tables.has_space[words.word[child]] == have_space:
+                kinds[count], masses[count] = words.word[child], mass
+                count += 1
+            else:
+                others += mass
             child += 1
         weight *= words.leftover[node]
         node = np.int64(words.suffix[node])
-    if with_root:
+    if have_space:
         for kind in range(tables.kinds):
-            masses[kind] += weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+            if tables.has_space[kind]:
+                kinds[count], masses[count] = kind, weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+                count += 1
+    return count, others
 
 
-@kernel
+@inlined
+def _list_bytes(spelling, node, symbols, masses):
+    """p(byte | node) of the spelling model in parts: (how many, p(end of the word), the weight of its empty context)."""
+    weight, end, count = 1.0, 0.0, 0
+    while node != 0:
+        start, before = np.int64(spelling.first_child[node]), 0.0
+        for child in range(start, np.int64(spelling.first_child[node + 1])):
+            symbols[count], masses[count] = spelling.word[child], weight * (spelling.upto[child] - before)
+            before = spelling.upto[child]
+            count += 1
+        if count and symbols[count - 1] == END:
+            count -= 1
+            end += masses[count]
+        weight *= spelling.leftover[node]
+        node = np.int64(spelling.suffix[node])
+    return count, end + weight * (spelling.upto[1 + END] - spelling.upto[END]), weight
+
+
+@inlined
 def _child(prefixes, node, symbol):
     """The prefix with one more symbol, or LEFT."""
     low, high = prefixes.first_child[node], prefixes.first_child[node + 1]
@@ -189,20 +224,10 @@ def _child(prefixes, node, symbol):
     return found if found < high and prefixes.symbol[found] == symbol else np.int64(LEFT)
 
 
-@kernel
-def _begin(tables, context, symbol, has_space):
-    """The (kind, speller, unknown) of a word whose first byte was read."""
-    kind = tables.kind_of[has_space, symbol]
-    unknown = _probability(tables.words, context, kind) * tables.first_byte[symbol]
-    return kind, follow(tables.spelling, np.int64(1 + END), symbol), unknown
-
-
 @inlined
 def _word_id(tables, prefix, kind):
     """The id of the current token if it ends here."""
-    if prefix > 0 and tables.prefixes.is_word[prefix]:
-        return tables.prefixes.first_id[prefix]
-    return kind
+    return tables.prefixes.first_id[prefix] if prefix > 0 and tables.prefixes.is_word[prefix] else kind
 
 
 @inlined
@@ -213,86 +238,94 @@ def _spelling_total(tables, kind, root_weight):
     return 1.0 - root_weight * (1.0 - may_come)
 
 
-@kernel
-def _spelling_weight(sums, node):
-    """The weight of the empty context at this node."""
-    weight = 1.0
-    while node != 0:
-        weight *= sums.leftover[node]
-        node = np.int64(sums.suffix[node])
-    return weight
-
-
-@kernel
-def advance(tables, symbol, context, prefix, kind, speller, unknown):
-    """The cursor after one more symbol."""
+@inlined
+def _advance(tables, symbol, cursor, after):
+    """The cursor after one more symbol; `after` is the context once the current token has ended."""
+    context, prefix, kind, speller, unknown = cursor
     if prefix == tables.space:
-        goes_on = tables.kind_of[1, symbol] >= 0
+        has_ended = tables.kind_of[1, symbol] < 0
     else:
-        goes_on = prefix != BETWEEN and tables.joins[tables.class_of_kind[kind], symbol]
-    if goes_on:
-        if prefix == tables.space:
-            kind, speller, unknown = _begin(tables, context, symbol, 1)
+        has_ended = prefix == BETWEEN or not tables.joins[tables.class_of_kind[kind], symbol]
+    if has_ended:
+        context, prefix, kind, speller, unknown = after, np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
+    if has_ended and tables.kind_of[0, symbol] < 0:
+        if symbol == SPACE:
+            prefix = np.int64(tables.space)
         else:
-            share = _probability(tables.spelling, speller, symbol)
-            unknown *= share / _spelling_total(tables, kind, _spelling_weight(tables.spelling, speller))
-            speller = follow(tables.spelling, speller, symbol)
-        if prefix > 0:
-            prefix = _child(tables.prefixes, prefix, symbol)
-        if prefix == LEFT:
-            unknown = 1.0  # nothing is left to weigh it against
-        return context, prefix, kind, speller, unknown
-    if prefix != BETWEEN:
-        context = follow(tables.words, context, _word_id(tables, prefix, kind))
-    if tables.kind_of[0, symbol] >= 0:
-        kind, speller, unknown = _begin(tables, context, symbol, 0)
-        prefix = _child(tables.prefixes, 0, symbol)
-        return context, prefix, kind, speller, (1.0 if prefix == LEFT else unknown)
-    if symbol == SPACE:
-        return context, np.int64(tables.space), np.int64(-1), np.int64(0), 0.0
-    return follow(tables.words, context, tables.single[symbol]), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
+            context = _follow(tables.words, context, tables.single[symbol])
+    else:
+        if prefix == BETWEEN or prefix == tables.space:
+            kind = tables.kind_of[1 if prefix == tables.space else 0, symbol]
+            unknown, _ = _probability(tables.words, context, kind)
+            unknown *= tables.first_bytes[kind, symbol + 1] - tables.first_bytes[kind, symbol]
+            speller = np.int64(1 + END)
+        elif prefix != LEFT:
+            share, root_weight = _probability(tables.spelling, speller, symbol)
+            unknown *= share / _spelling_total(tables, kind, root_weight)
+        speller = _follow(tables.spelling, speller, symbol)
+        prefix = _child(tables.prefixes, prefix, symbol) if prefix != LEFT else prefix
+        unknown = 1.0 if prefix == LEFT else unknown  # nothing is left to weigh it against
+    return context, prefix, kind, speller, unknown
 
 
 class Work(NamedTuple):
-    """Room for the ranges of a prediction: in the current word, in its spelling, in the token after it."""
+    """Room for the terms of a prediction: ranges in the current word and in the token after it, and lists."""
 
-    places: np.ndarray  # int64 (3, MOST_CONTEXTS, 4)
-    weights: np.ndarray  # float64 (3, MOST_CONTEXTS)
-    kinds: np.ndarray  # float64 (2, kinds): masses of kinds after a space, and of those of a token after this one
-    kind_ids: np.ndarray  # int64 (kinds)
-    kind_masses: np.ndarray  # float64 (kinds)
+    word_places: np.ndarray  # int64 (MOST_CONTEXTS, 4)
+    word_weights: np.ndarray  # float64 (MOST_CONTEXTS)
+    next_places: np.ndarray
+    next_weights: np.ndarray
+    bytes: np.ndarray  # int64: of the spelling model
+    byte_masses: np.ndarray
+    kinds: np.ndarray  # int64: after a space
+    kind_masses: np.ndarray
+    next_kinds: np.ndarray  # int64: of the token after the current one
+    next_kind_masses: np.ndarray
+    leaving: np.ndarray  # float64 (9)
+    staying: np.ndarray
 
 
 @kernel
 def _make_work(kinds):
-    return Work(np.empty((3, MOST_CONTEXTS, 4), np.int64), np.empty((3, MOST_CONTEXTS)), np.zeros((2, kinds)), np.empty(kinds, np.int64), np.empty(kinds))
+    contexts, most = MOST_CONTEXTS, MOST_CONTEXTS * kinds
+    return Work(
+        np.empty((contexts, 4), np.int64), np.empty(contexts), np.empty((contexts, 4), np.int64), np.empty(contexts),
+        np.empty(contexts * SYMBOLS, np.int64), np.empty(contexts * SYMBOLS),
+        np.empty(most, np.int64), np.empty(most), np.empty(most, np.int64), np.empty(most),
+        np.empty(9), np.empty(9),
+    )  # fmt: skip
 
 
 class Parts(NamedTuple):
-    """The terms of p(next symbol): what is in `Work`, and these."""
+    """The terms of p(next symbol): how many are in each list of `Work`, and by how much they count."""
 
     word_rows: int
     word_mass: float
-    spelling_rows: int
-    spelling_scale: float  # of the spelling model's probabilities
-    spelling_root: float  # of its empty context
-    kind_scale: float  # of unknown words after a space
+    bytes: int
+    byte_scale: float
+    byte_root: float  # the weight of the spelling model's empty context
     class_now: int
+    kinds: int
+    kind_scale: float
     next_rows: int
+    next_kinds: int
+    next_space: float  # all unknown words that have a space before
     next_scale: float
-    next_root: float
+    next_root: float  # the weight of the empty context
     next_class: int
+    after: int  # the context once the current token has ended
 
 
-@kernel
-def _prepare(tables, context, prefix, kind, speller, unknown, work):
+@inlined
+def _prepare(tables, cursor, work):
     """Every term of p(next symbol), scaled so that the sum of all is one."""
-    words, spelling, prefixes = tables.words, tables.spelling, tables.prefixes
-    word_rows, word_mass, end = 0, 0.0, 0.0
-    spelling_rows, spelling_scale, spelling_root, kind_scale = 0, 0.0, 0.0, 0.0
-    after, next_class, next_scale, class_now = context, 0, 1.0, 0
+    context, prefix, kind, speller, unknown = cursor
+    words, prefixes = tables.words, tables.prefixes
+    word_rows, word_mass, end, byte_count, byte_scale, byte_root = 0, 0.0, 0.0, 0, 0.0, 0.0
+    class_now, kinds, kind_scale = 0, 0, 0.0
+    after, next_class, next_scale = context, 0, 1.0
     if prefix != BETWEEN:
-        places, weights = work.places[0], work.weights[0]
+        places, weights = work.word_places, work.word_weights
         if prefix > 0:
             first, last = prefixes.first_id[prefix], prefixes.last_id[prefix]
             word_rows, root_weight = _open(words, context, first, last, places, weights)
@@ -307,30 +340,32 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
                 word_mass += weights[i] * _range(words.upto, start, places[i, 1], places[i, 2])
         total = end + word_mass
         if prefix == tables.space:
-            _kind_masses(tables, context, True, work.kinds[0])
-            for each in range(tables.kinds):
-                total += work.kinds[0, each] * tables.after_space[each, SYMBOLS]
+            kinds, _ = _list_kinds(tables, context, True, work.kinds, work.kind_masses)
+            for i in range(kinds):
+                total += work.kind_masses[i]
             kind_scale = 1.0 / total
         else:
             class_now = tables.class_of_kind[kind]
-            spelling_rows, spelling_root = _open(spelling, speller, 0, END, work.places[1], work.weights[1])
-            spelling_scale = unknown / _spelling_total(tables, kind, spelling_root)
-            end += spelling_scale * _probability(spelling, speller, END)
+            byte_count, spelled_end, byte_root = _list_bytes(tables.spelling, speller, work.bytes, work.byte_masses)
+            byte_scale = unknown / _spelling_total(tables, kind, byte_root)
+            end += byte_scale * spelled_end
             total += unknown
-            spelling_scale /= total
+            byte_scale /= total
         for i in range(word_rows):
             weights[i] /= total
         word_mass /= total
         next_scale = end / total
         word = _word_id(tables, prefix, kind)
-        after = follow(words, context, word)
+        after = _follow(words, context, word)
         next_class = tables.class_of_word[word]
-    next_rows, next_root = _open(words, after, tables.kinds, len(tables.class_of_word), work.places[2], work.weights[2])
-    _kind_masses(tables, after, False, work.kinds[1])
+    next_rows, next_root = _open(
+        words, after, tables.kinds, len(tables.class_of_word), work.next_places, work.next_weights
+    )
+    next_kinds, next_space = _list_kinds(tables, after, False, work.next_kinds, work.next_kind_masses)
     next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
     return Parts(
-        word_rows, word_mass, spelling_rows, spelling_scale, spelling_root, kind_scale, class_now,
-        next_rows, next_scale, next_root, next_class,
+        word_rows, word_mass, byte_count, byte_scale, byte_root, class_now, kinds, kind_scale,
+        next_rows, next_kinds, next_space, next_scale, next_root, next_class, after,
     )  # fmt: skip
 
 
@@ -345,36 +380,37 @@ def _sum_edge(sums, places, weights, rows, first, last):
     return total
 
 
-@kernel
-def distribution(tables, context, prefix, kind, speller, unknown, work, out):
-    """p(symbol) for every symbol after this cursor."""
-    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
-    prefixes, spelling = tables.prefixes, tables.spelling
-    root = tables.root[parts.next_class]
-    spelling_root = tables.spelling_root[parts.class_now]
+@inlined
+def _distribution(tables, cursor, work, out):
+    """p(symbol) for every symbol after this cursor; returns the context once the current token has ended."""
+    parts, prefix = _prepare(tables, cursor, work), cursor[1]
+    prefixes = tables.prefixes
+    root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     for symbol in range(SYMBOLS):
-        mass = parts.next_root * (root[symbol + 1] - root[symbol])
-        for each in range(tables.kinds):
-            mass += work.kinds[1, each] * (tables.start[each, symbol + 1] - tables.start[each, symbol])
-        out[symbol] = mass * parts.next_scale
-        if parts.spelling_scale > 0.0:
-            share = parts.spelling_root * (spelling_root[symbol + 1] - spelling_root[symbol])
-            share += _sum_edge(spelling, work.places[1], work.weights[1], parts.spelling_rows, symbol, symbol + 1)
-            out[symbol] += share * parts.spelling_scale
-        if parts.kind_scale > 0.0:
-            for each in range(tables.kinds):
-                share = tables.after_space[each, symbol + 1] - tables.after_space[each, symbol]
-                out[symbol] += work.kinds[0, each] * share * parts.kind_scale
+        out[symbol] = parts.next_scale * parts.next_root * (root[symbol + 1] - root[symbol])
+        out[symbol] += parts.byte_scale * parts.byte_root * (byte_root[symbol + 1] - byte_root[symbol])
+        for i in range(parts.next_kinds):
+            each = work.next_kinds[i]
+            share = tables.first_bytes[each, symbol + 1] - tables.first_bytes[each, symbol]
+            out[symbol] += parts.next_scale * work.next_kind_masses[i] * share
+        for i in range(parts.kinds):
+            each = work.kinds[i]
+            share = tables.first_bytes[each, symbol + 1] - tables.first_bytes[each, symbol]
+            out[symbol] += parts.kind_scale * work.kind_masses[i] * share
+    out[SPACE] += parts.next_scale * parts.next_space
+    for i in range(parts.bytes):
+        out[work.bytes[i]] += parts.byte_scale * work.byte_masses[i]
     for edge in range(prefixes.first_child[0], prefixes.first_child[1]):
         first, last = prefixes.first_id[edge], prefixes.last_id[edge]
-        share = _sum_edge(tables.words, work.places[2], work.weights[2], parts.next_rows, first, last)
-        out[prefixes.symbol[edge]] += share * parts.next_scale
+        share = _sum_edge(tables.words, work.next_places, work.next_weights, parts.next_rows, first, last)
+        out[prefixes.symbol[edge]] += parts.next_scale * share
     if parts.word_rows:
         for edge in range(prefixes.first_child[prefix], prefixes.first_child[prefix + 1]):
             first, last = prefixes.first_id[edge], prefixes.last_id[edge]
             out[prefixes.symbol[edge]] += _sum_edge(
-                tables.words, work.places[0], work.weights[0], parts.word_rows, first, last
+                tables.words, work.word_places, work.word_weights, parts.word_rows, first, last
             )
+    return parts.after
 
 
 @inlined
@@ -393,104 +429,122 @@ def _split_edges(words, symbols, first_id, places, weights, rows, first, last, m
 
 
 @inlined
-def _kind_sums(ids, masses, count, cumulative, low, middle, high):
-    """What unknown words of the kinds in a list add below and above."""
+def _split_kinds(kinds, masses, count, cumulative, low, middle, high):
+    """What the unknown words of a list add to the symbols low ... middle - 1, and to middle ... high - 1."""
     below, above = 0.0, 0.0
     for i in range(count):
-        kind, mass = ids[i], masses[i]
+        kind, mass = kinds[i], masses[i]
         at = cumulative[kind, middle]
         below += mass * (at - cumulative[kind, low])
         above += mass * (cumulative[kind, high] - at)
     return below, above
 
 
-@kernel
-def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
-    """log p(symbol), and the probability that each bit on the way to it is one."""
-    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
-    word_rows, next_rows, spelling_rows = parts.word_rows, parts.next_rows, parts.spelling_rows
-    word_places, spelling_places, next_places = work.places[0], work.places[1], work.places[2]
-    word_weights, spelling_weights, next_weights = work.weights[0], work.weights[1], work.weights[2]
-    root, spelling_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
-    symbols, first_id = tables.prefixes.symbol, tables.prefixes.first_id
-    words, spelling = tables.words, tables.spelling
+@inlined
+def _follow_path(parts, work, leaf, leaving, staying):
+    """How much of what is known byte by byte leaves the path to one at each bit (the ninth: never), and what stays.
+
+    These are the parts of the spelling model, and the space before an unknown word.
+    """
+    leaving[:] = 0.0
+    leaving[FIRST_BIT[SPACE ^ leaf]] = parts.next_scale * parts.next_space
+    for i in range(parts.bytes):
+        leaving[FIRST_BIT[work.bytes[i] ^ leaf]] += parts.byte_scale * work.byte_masses[i]
+    staying[8] = 0.0
+    for level in range(7, -1, -1):
+        staying[level] = staying[level + 1] + leaving[level + 1]
+
+
+@inlined
+def _path(tables, symbol, cursor, work, bits):
+    """The probability that each bit on the way to a symbol is one; returns log p, and as `_distribution`."""
+    parts, prefix = _prepare(tables, cursor, work), cursor[1]
+    words, symbols, first_id = tables.words, tables.prefixes.symbol, tables.prefixes.first_id
+    root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     first_child = tables.prefixes.first_child
+    word_rows, next_rows = parts.word_rows, parts.next_rows
     word_first, word_last = np.int64(0), np.int64(0)
     if word_rows:
         word_first, word_last = first_child[prefix], first_child[prefix + 1]
     next_first, next_last = first_child[0], first_child[1]
     word_mass, next_mass = parts.word_mass, 0.0
     for i in range(next_rows):
-        start, low, high = next_places[i, 0], next_places[i, 1], next_places[i, 2]
-        next_mass += next_weights[i] * _range(words.upto, start, low, high)
-    kinds, kind_ids, kind_masses = 0, work.kind_ids, work.kind_masses
-    for each in range(tables.kinds):
-        if work.kinds[1, each] > 0.0:
-            kind_ids[kinds], kind_masses[kinds] = each, work.kinds[1, each]
-            kinds += 1
+        start, low, high = work.next_places[i, 0], work.next_places[i, 1], work.next_places[i, 2]
+        next_mass += work.next_weights[i] * _range(words.upto, start, low, high)
+    leaving, staying = work.leaving, work.staying
+    _follow_path(parts, work, min(symbol, 255), leaving, staying)
     low, high = 0, SYMBOLS
     found = 1.0
     bits[8] = 0.5
     for level in range(9):
         middle = END if level == 8 else low + (128 >> level)
+        side = 1 if symbol >= middle else 0
         word_edge, lower, upper = _split_edges(
-            words, symbols, first_id, word_places, word_weights, word_rows, word_first, word_last, word_mass, middle
-        )
+            words, symbols, first_id, work.word_places, work.word_weights, word_rows,
+            word_first, word_last, word_mass, middle,
+        )  # fmt: skip
         next_edge, next_lower, next_upper = _split_edges(
-            words, symbols, first_id, next_places, next_weights, next_rows, next_first, next_last, next_mass, middle
+            words, symbols, first_id, work.next_places, work.next_weights, next_rows,
+            next_first, next_last, next_mass, middle,
+        )  # fmt: skip
+        below, above = _split_kinds(
+            work.next_kinds, work.next_kind_masses, parts.next_kinds, tables.first_bytes, low, middle, high
         )
-        below, above = _kind_sums(kind_ids, kind_masses, kinds, tables.start, low, middle, high)
         below += next_lower + parts.next_root * (root[middle] - root[low])
         above += next_upper + parts.next_root * (root[high] - root[middle])
         below = below * parts.next_scale + lower
         above = above * parts.next_scale + upper
-        if parts.kind_scale > 0.0:
-            for each in range(tables.kinds):
-                mass = work.kinds[0, each] * parts.kind_scale
-                below += mass * (tables.after_space[each, middle] - tables.after_space[each, low])
-                above += mass * (tables.after_space[each, high] - tables.after_space[each, middle])
-        if parts.spelling_scale > 0.0:
-            spelled_lower, spelled_upper = _split(spelling, spelling_places, spelling_weights, spelling_rows, middle)
-            spelled_lower += parts.spelling_root * (spelling_root[middle] - spelling_root[low])
-            spelled_upper += parts.spelling_root * (spelling_root[high] - spelling_root[middle])
-            below += spelled_lower * parts.spelling_scale
-            above += spelled_upper * parts.spelling_scale
+        if parts.kinds:
+            kind_lower, kind_upper = _split_kinds(
+                work.kinds, work.kind_masses, parts.kinds, tables.first_bytes, low, middle, high
+            )
+            below += kind_lower * parts.kind_scale
+            above += kind_upper * parts.kind_scale
+        if parts.byte_scale > 0.0:
+            below += parts.byte_scale * parts.byte_root * (byte_root[middle] - byte_root[low])
+            above += parts.byte_scale * parts.byte_root * (byte_root[high] - byte_root[middle])
+        if side or level == 8:  # the end of a document is never spelled
+            below += leaving[level]
+            above += staying[level]
+        else:
+            below += staying[level]
+            above += leaving[level]
         bits[level] = min(max(above / (below + above), SMALLEST), 1.0 - SMALLEST)
-        side = 1 if symbol >= middle else 0
         found = above if side else below
-        spelling_rows = _keep(spelling_places, spelling_weights, spelling_rows, side)
         if word_first < word_edge < word_last:
-            word_rows = _keep(word_places, word_weights, word_rows, side)
+            word_rows = _keep(work.word_places, work.word_weights, word_rows, side)
         if next_first < next_edge < next_last:
-            next_rows = _keep(next_places, next_weights, next_rows, side)
+            next_rows = _keep(work.next_places, work.next_weights, next_rows, side)
         if side:
             low, word_first, next_first, word_mass, next_mass = middle, word_edge, next_edge, upper, next_upper
         else:
             high, word_last, next_last, word_mass, next_mass = middle, word_edge, next_edge, lower, next_lower
         if level == 7 and low != 255:
             break
-    return np.log(found)
+    return np.log(found), parts.after
 
 
 @kernel
 def score_symbols(tables, symbols, bits, scores):
     """The path to every symbol after the first, which is read before anything else."""
     work = _make_work(tables.kinds)
-    cursor = advance(tables, np.int64(symbols[0]), np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0)
-    for i in range(1, len(symbols)):
+    cursor, after = (np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0), np.int64(0)
+    for i in range(len(symbols)):
         symbol = np.int64(symbols[i])
-        scores[i - 1] = path(tables, symbol, *cursor, work, bits[i - 1])
-        cursor = advance(tables, symbol, *cursor)
+        if i > 0:
+            scores[i - 1], after = _path(tables, symbol, cursor, work, bits[i - 1])
+        cursor = _advance(tables, symbol, cursor, after)
 
 
 @kernel
 def step_symbols(tables, symbols, nodes, unknown, out):
-    """Distributions after every symbol (batch, time) from the cursors (nodes, unknown), which move on."""
+    """Distributions after every symbol (batch, time) from the states (nodes, unknown), which move on."""
     work = _make_work(tables.kinds)
     for row in range(symbols.shape[0]):
-        cursor = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row])
+        cursor, after = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row]), nodes[row, 4]
         for i in range(symbols.shape[1]):
-            cursor = advance(tables, symbols[row, i], *cursor)
-            distribution(tables, *cursor, work, out[row, i])
+            cursor = _advance(tables, symbols[row, i], cursor, after)
+            after = _distribution(tables, cursor, work, out[row, i])
         nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3] = cursor[0], cursor[1], cursor[2], cursor[3]
+        nodes[row, 4] = after
         unknown[row] = cursor[4]

@@ -18,6 +18,7 @@ from chainrule.config import from_json
 from chainrule.errors import UserError
 from chainrule.kernels.jit import in_parallel
 from chainrule.models import _context_mixing as mixing
+from chainrule.models._bits import score_bits, to_bytes
 from chainrule.models._context_mixing import CONTEXTS, END, REACH, Tables
 from chainrule.models.contract import LanguageModel, State, check_ids, slide
 from chainrule.storage import load_arrays, save_arrays
@@ -37,6 +38,7 @@ LEARNED = ("chances", "seen", "frequencies", "weights", "final_weights")
 class Config:
     passes: int = 0  # how often the text is read, in another order each time; 0: by its size
     most_bytes: int = 0  # read no more than so many bytes of the text; 0: all of it
+    seed: int = 0  # of the order in which documents are read
     dynamic: bool = False  # whether texts that are scored are learned from on the way
 
     def __post_init__(self) -> None:
@@ -79,7 +81,7 @@ class Model(LanguageModel):
         size = sum(map(len, documents))
         passes = self.config.passes or int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES))
         self.tables = _new_tables(size, self._forced())
-        generator = np.random.default_rng(0)
+        generator = np.random.default_rng(self.config.seed)
         for number in range(passes):
             if number:
                 self.tables.slots[:], self.tables.latest[:] = 0, 0
@@ -89,6 +91,12 @@ class Model(LanguageModel):
             self.text = np.concatenate([np.zeros(REACH, np.uint8), end, *(documents[i] for i in order)])
             self._learn(self.tables, self.text, REACH + 1, advance if number == passes - 1 else lambda tokens: None)
         return self
+
+    def read_more(self, stream: np.ndarray) -> None:
+        """Learn one more stream eos d1 eos ... eos, after all that was read before."""
+        start = len(self.text)
+        self.text = np.concatenate([self.text, self._to_bytes(stream[1:])])
+        self._learn(self.tables, self.text, start, lambda tokens: None)
 
     def _learn(self, tables: Tables, text: np.ndarray, start: int, advance: Callable[[int], None]) -> np.ndarray:
         """Predict and learn text[start:]; returns P(1) of each bit (bytes, 8)."""
@@ -102,7 +110,7 @@ class Model(LanguageModel):
 
     def _to_bytes(self, ids: np.ndarray) -> np.ndarray:
         check_ids(ids, self.vocabulary_size)
-        return np.where(np.asarray(ids) == self.eos, END, ids).astype(np.uint8)
+        return to_bytes(ids, self.eos)
 
     def _forced(self) -> np.ndarray:
         """For each node of the tree of symbols, the bit that must follow where the vocabulary leaves no choice."""
@@ -159,7 +167,7 @@ class Model(LanguageModel):
         return np.concatenate([bits, last], 1)
 
     def score(self, stream: np.ndarray) -> np.ndarray:
-        return score_bits(self.bit_probabilities(stream), self._to_bytes(stream), np.asarray(stream) == self.eos)
+        return score_bits(self.bit_probabilities(stream), stream, self.eos)
 
     @property
     def num_parameters(self) -> int:
@@ -190,15 +198,6 @@ class Model(LanguageModel):
         except (KeyError, TypeError, ValueError, IndexError, UserError) as error:
             raise UserError(f"'{path}' does not hold a model of mixed contexts ({error}); train it again") from None
         return model
-
-
-def score_bits(bits: np.ndarray, symbols: np.ndarray, is_end: np.ndarray) -> np.ndarray:
-    """log p of every symbol after the first from P(1) of each of its bits (symbols, 9)."""
-    wanted = (symbols[1:, None] >> np.arange(7, -1, -1, dtype=np.uint8)) & 1
-    chances = np.where(wanted == 1, bits[:, :8], 1 - bits[:, :8]).astype(np.float64)
-    last = np.where(is_end[1:], bits[:, 8], np.where(symbols[1:] == END, 1 - bits[:, 8], 1.0)).astype(np.float64)
-    with np.errstate(divide="ignore"):
-        return (np.log(chances).sum(1) + np.log(last)).astype(np.float32)
 
 
 def _documents(streams: list[np.ndarray], most: int) -> list[np.ndarray]:
@@ -254,7 +253,12 @@ def _restore(model: Model, arrays: dict[str, np.ndarray]) -> None:
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"its {name} are not numbers")
         expected[:] = arrays[name]
-    if tables.chances.min() < 0 or tables.chances.max() > 1 or tables.frequencies.min() < 0 or tables.frequencies.max() > 1:
+    if (
+        tables.chances.min() < 0
+        or tables.chances.max() > 1
+        or tables.frequencies.min() < 0
+        or tables.frequencies.max() > 1
+    ):
         raise ValueError("its probabilities are not between 0 and 1")
     if arrays["curves"].shape != (len(arrays["changed_curves"]), mixing.STEPS):
         raise ValueError("its curves do not belong together")

@@ -13,12 +13,15 @@ from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.records import TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task
+from chainrule.training.ensemble import is_open, train_ensemble
 from chainrule.training.request import Request, default_name
 from chainrule.training.resolve import Resolved, material, resolve
 
 
 def train(request: Request) -> Run:
     """Train, and return the run, whole on disk. A failure leaves nothing behind, or a training that can be resumed."""
+    if is_open(request):
+        return train_ensemble(request, train)
     path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
     resolved = resolve(request)

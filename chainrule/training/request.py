@@ -29,6 +29,7 @@ class Request:
     path: Path | None = None  # None: a free name in runs/
     overwrite: bool = False
     tensorboard: bool = False
+    one: bool = False  # of a budget: train a single network rather than an ensemble
     started_at: float = field(default_factory=time.time)
 
 

@@ -1,0 +1,173 @@
+"""`make promise`: what `--minutes` makes of texts of many kinds, beside counting and compressors.
+
+Bits per byte of the documents that `chainrule train` keeps aside. A compressor's figure is the bits of the training text
+and the held-out text together, less those of the training text alone, so that it has read what we have read.
+"""
+
+import argparse
+import gzip
+import lzma
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.corpora import DATA, SHAKESPEARE, SPEECHES
+from benchmarks.report import PROMISE, Section, publish
+from chainrule.data.corpus import Corpus
+from chainrule.data.documents import SEPARATOR_BYTES
+from chainrule.data.settings import Splitting
+from chainrule.data.split import decide
+
+ORDERS = (3, 4, 5, 6, 8, 10, 12)
+VERSE_BYTES = slice(300_000, 340_000)
+COUNTING, PPMD, ZPAQ, XZ = "n-gram", "PPMd", "zpaq -m5", "xz"
+MINUTES = (1, 5)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The two sides of the split that training makes, each with its documents' separators."""
+
+    train: bytes
+    held_out: bytes
+
+
+def texts(folder: Path) -> dict[str, str]:
+    """Name -> input of `chainrule train`; those that are at hand."""
+    found = {f"texts/{path.stem}": str(path) for path in sorted((DATA / "texts").glob("*.txt"))}
+    if SHAKESPEARE.exists():
+        verse = folder / "verse.txt"
+        verse.write_bytes(SHAKESPEARE.read_bytes()[VERSE_BYTES])
+        found |= {"40 kB of verse": str(verse), "tinyshakespeare": str(SHAKESPEARE)}
+    captions = DATA / "multi30k" / "raw" / "train.de.gz"
+    if captions.exists():
+        german = folder / "captions.txt"
+        german.write_bytes(gzip.decompress(captions.read_bytes()))
+        found["German captions"] = str(german)
+    others = {
+        "names": DATA / "makemore-names" / "names.txt",
+        "WikiText-2 valid": DATA / "wikitext2" / "wiki.valid.raw",
+        "State of the Union": SPEECHES,
+    }
+    found |= {name: str(path) for name, path in others.items() if path.exists()}
+    return found | {"Python's documentation": "builtin:python-docs", "Python's source": "builtin:python-source"}
+
+
+def split(text: str) -> Parts:
+    corpus = Corpus([text])
+    decided = decide(corpus.batches(), Splitting(), corpus.unit)
+    separator = b"\n" * SEPARATOR_BYTES[corpus.unit]
+    sides: tuple[list[bytes], list[bytes]] = ([], [])
+    for pair in decided(corpus.batches()):
+        for side, documents in zip(sides, pair, strict=True):
+            spans = zip(documents.starts, documents.ends, strict=True)
+            side += [documents.buffer[start:end].tobytes() + separator for start, end in spans]
+    return Parts(b"".join(sides[0]), b"".join(sides[1]))
+
+
+def compressed_bits(parts: Parts, size_of: Callable[[bytes], int]) -> float:
+    more = size_of(parts.train + parts.held_out) - size_of(parts.train)
+    return more * 8 / len(parts.held_out)
+
+
+def ppmd_size(order: int) -> Callable[[bytes], int]:
+    import pyppmd
+
+    def size(data: bytes) -> int:
+        encoder = pyppmd.Ppmd7Encoder(max_order=order, mem_size=512 << 20)
+        return len(encoder.encode(data)) + len(encoder.flush())
+
+    return size
+
+
+def zpaq_size(data: bytes) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "text").write_bytes(data)
+        command = ["zpaq", "a", "out.zpaq", "text", "-m5", "-t1"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        return (Path(folder) / "out.zpaq").stat().st_size
+
+
+def xz_size(data: bytes) -> int:
+    return len(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME))
+
+
+def measure_compressors(text: str) -> dict[str, Any]:
+    parts = split(text)
+    orders = ORDERS if len(parts.train) < 3_000_000 else (5, 6, 8)
+    found: dict[str, Any] = {"bytes": len(parts.train) + len(parts.held_out), "held out": len(parts.held_out)}
+    found[PPMD] = min(compressed_bits(parts, ppmd_size(order)) for order in orders)
+    if shutil.which("zpaq"):
+        found[ZPAQ] = compressed_bits(parts, zpaq_size)
+    found[XZ] = compressed_bits(parts, xz_size)
+    return found
+
+
+def train(text: str, folder: Path, minutes: float | None) -> dict[str, Any]:
+    """A run of the command that a person would type, in a process of its own."""
+    import json
+
+    command = [sys.executable, "-m", "chainrule", "train", text, "--as", str(folder / "run"), "--overwrite", "--json"]
+    began = time.perf_counter()
+    command += ["--minutes", str(minutes)] if minutes else []
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    figures = json.loads(done.stdout)
+    validation = figures["validation"]
+    kept = [part["name"] for part in validation.get("parts", [])] or [figures["config"]["architecture"]]
+    return {"bits": validation["bits_per_byte"], "seconds": time.perf_counter() - began, "chosen": ", ".join(kept)}
+
+
+def best(row: dict[str, Any]) -> float:
+    return float(min(row[name] for name in (COUNTING, PPMD, ZPAQ) if name in row))
+
+
+def section(figures: dict[str, dict[str, Any]]) -> Section:
+    header = ["text", "kB", COUNTING, PPMD, ZPAQ, XZ, *(f"{m} min" for m in MINUTES), "of the best", "chosen"]
+    rows, ratios = [], {minutes: [] for minutes in MINUTES}
+    for name, row in figures.items():
+        cells = [name, f"{row['bytes'] / 1000:,.0f}"]
+        cells += [f"{row[column]:.3f}" if column in row else "–" for column in (COUNTING, PPMD, ZPAQ, XZ)]
+        of_best, chosen = [], "–"
+        for minutes in MINUTES:
+            run = row.get(f"{minutes} min")
+            cells.append(f"{run['bits']:.3f} ({run['seconds']:.0f} s)" if run else "–")
+            if run:
+                ratios[minutes].append(run["bits"] / best(row))
+                of_best.append(f"{ratios[minutes][-1]:.3f}")
+                chosen = run["chosen"]
+        rows.append([*cells, ", ".join(of_best), chosen])
+    means = {m: math.exp(sum(map(math.log, r)) / len(r)) for m, r in ratios.items() if r}
+    text = "; ".join(f"{m} min: geometric mean {mean:.3f} of the best of the first three" for m, mean in means.items())
+    return Section("Bits per byte of held-out documents", f"{text}.", header, rows, {"texts": figures})
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.promise", description=__doc__)
+    parser.add_argument("--only", action="append", help="this text alone (repeat for several)")
+    parser.add_argument("--minutes", action="append", type=int, choices=MINUTES, help="this budget alone")
+    arguments = parser.parse_args(words)
+    figures: dict[str, dict[str, Any]] = PROMISE.figures("texts").get("texts", {})
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for text, path in texts(folder).items():
+            if arguments.only and text not in arguments.only:
+                continue
+            row = figures.setdefault(text, {})
+            if PPMD not in row:
+                row |= measure_compressors(path)
+            row[COUNTING] = train(path, folder, None)["bits"]
+            for minutes in arguments.minutes or MINUTES:
+                row[f"{minutes} min"] = train(path, folder, minutes)
+                print(text, row, file=sys.stderr, flush=True)
+            publish(PROMISE, "texts", section(figures), is_trial=False)
+
+
+if __name__ == "__main__":
+    main()
