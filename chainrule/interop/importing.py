@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from chainrule.errors import UserError
 from chainrule.interop.base import ImportedModel
 from chainrule.interop.read import read_model
-from chainrule.runs.folder import LANGUAGE, Run
+from chainrule.runs.folder import LANGUAGE, MANIFEST, Run
 from chainrule.runs.making import check_free, free_name
+from chainrule.runs.records import CONFIG
 from chainrule.runs.write import store
 from chainrule.tasks._pair_files import pair_files
 
@@ -23,6 +25,8 @@ def import_run(
     path: Path, name: Path | None = None, tokenizer: Path | None = None, overwrite: bool = False
 ) -> Imported:
     """Read a model in any format that `read_model` knows, and store it as the run `name`."""
+    if (path / MANIFEST).is_file() and (path / CONFIG).is_file():
+        raise UserError(f"'{path}' is a run already; every command takes it as it is, and needs no import")
     name = name or free_name(path.resolve().name.partition(".")[0])
     check_free(name, overwrite)
     found = read_model(path, tokenizer)

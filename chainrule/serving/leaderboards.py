@@ -26,7 +26,13 @@ def _read(folder: Path, served: dict[Path, str]) -> JsonObject:
         text = (folder / TABLE).read_text(encoding="utf-8")
         table = json.loads(text, parse_constant=lambda name: None)
         for row in table["models"]:
-            row["id"] = served.get((folder / row["model"]).resolve())
+            row["id"] = _find_served(row, folder, served)
     except (OSError, ValueError, KeyError, TypeError):
         return comparison
     return comparison | {"table": table}
+
+
+def _find_served(row: JsonObject, folder: Path, served: dict[Path, str]) -> str | None:
+    """The id of a row's model: a run inside the comparison's folder, or one that existed before and lies elsewhere."""
+    places = [folder / str(row["model"]), Path(str(row.get("run", row["model"])))]
+    return next((served[place.resolve()] for place in places if place.resolve() in served), None)

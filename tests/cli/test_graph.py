@@ -44,7 +44,7 @@ def test_graphviz(graph):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--model", "elmann"), "unknown model 'elmann'; did you mean 'elman'?"),
+        (("--model", "elmann"), "there is no graph of 'elmann'; did you mean 'elman'?"),
         (("--length", "0"), "--length must be from 1 to 64 words, got 0"),
         (("-o", "graph.pdf"), "--output must end in .svg, .dot or .json, got 'graph.pdf'"),
         (("-o", "nowhere/graph.svg"), "cannot write 'nowhere/graph.svg'"),

@@ -1,71 +1,21 @@
-"""An architecture that nobody knows of, one file, works in every command or is refused in one sentence."""
+"""An architecture of one file, the convolution in tests/architectures: what the commands find out about it.
 
-import importlib
+That every command takes it or refuses in one sentence is tested in tests/contracts, as for all architectures.
+"""
+
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import chainrule.models as models
-
-# Causal convolutions; no module is called as in other architectures.
-CONVOLUTION = '''
-"""p(w | h) = softmax(V relu(K * e(h))): a convolution over the last few words."""
-
-from dataclasses import dataclass
-
-import torch
-from torch import nn
-
-from chainrule.layers.roles import Role, declare
-from chainrule.models._neural import NeuralModel
-
-
-@dataclass(frozen=True)
-class Config:
-    width: int = 32
-    reach: int = 3
-
-
-SIZES = {"tiny": Config(width=16)}
-DEFAULT_SIZE = "tiny"
-DEFAULT_TOKENIZER = "bytes"
-
-
-class Model(NeuralModel):
-    def __init__(self, config, vocabulary_size, eos):
-        super().__init__(config, vocabulary_size, eos)
-        self.receptive_field = config.reach
-        self.words = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))
-        self.filters = nn.Conv1d(config.width, config.width, config.reach)
-        self.squash = nn.ReLU()
-        self.readout = declare(Role.OUTPUT, nn.Linear(config.width, vocabulary_size))
-
-    def start(self, batch_size, condition=None):
-        return torch.full((batch_size, self.config.reach - 1), self.eos)
-
-    def read(self, tokens, state):
-        before = self.start(tokens.shape[0]) if state is None else state
-        ids = torch.cat([before, tokens], 1)
-        hidden = self.squash(self.filters(self.words(ids).transpose(1, 2)).transpose(1, 2))
-        return hidden, None if state is None else ids[:, tokens.shape[1] :]
-
-    def output(self, hidden):
-        return self.readout(hidden)
-'''
+from tests import architectures
 
 
 @pytest.fixture
-def convolution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    folder = tmp_path / "architectures"
-    folder.mkdir()
-    (folder / "convolution.py").write_text(CONVOLUTION)
-    monkeypatch.setattr(models, "__path__", [*models.__path__, str(folder)])
-    importlib.invalidate_caches()
-    yield
-    sys.modules.pop("chainrule.models.convolution", None)
+def convolution() -> Iterator[None]:
+    with architectures.added():
+        yield
 
 
 @pytest.fixture

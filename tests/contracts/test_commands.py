@@ -1,191 +1,250 @@
-"""What takes a run works on every architecture in the folder, or refuses with a reason in one sentence.
+"""Every command, on a run of every architecture: it is done, with the right figures, or refused in one sentence.
 
-Commands: show, evaluate, sample (drawn, beam, draft, int8), doctor, explain, plan, export, graph, compare, mix. Routes:
-completions, chat, explain, dice, tokenize, models, trainings. An infinity-gram may find a text impossible, and is then
-left out of a comparison. A causal convolution that only this file knows is among the architectures: one file is all
-that a new one takes.
+The commands are those of `chainrule --help` and the architectures those of the folder, so none can be left out. An
+infinity-gram may find a text impossible, and is then left out of a comparison.
 """
 
 import json
+import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from fastapi.testclient import TestClient
 
 import chainrule
-import chainrule.models
 from chainrule import registry
-from chainrule.cli.main import main
+from chainrule.analysis.explain.computation import GRAPHS, computation
+from chainrule.cli.main import app, main
 from chainrule.interop.base import exporters
-from chainrule.models.contract import Counts
 from chainrule.serving.app import make_app
-from tests.contracts.test_models import ARCHITECTURES
-from tests.serving.toys import toy_service
+from chainrule.serving.model_provider import ModelProvider
+from chainrule.serving.scheduler import Scheduler
+from chainrule.serving.service import Service
+from tests.contracts.runs import ALL, LANGUAGE, LEARNING, PARTS
 
-CONVOLUTION = '''
-"""p(w | h) = softmax(V tanh(K * e(h))): a causal convolution over the last few tokens."""
+COUNTED = ["the red cow eats hay", "the old cow eats hay"]  # not among the lines that are kept aside
+TEMPLATE = """
+text = "the {animal} eats"
+fields = {animal = "which one"}
+sampling = {max_tokens = 5, temperature = 0.0}
+"""
+DRAWN = {"seed": 1, "max_tokens": 5}
 
-from dataclasses import dataclass
-
-import torch
-from torch import nn
-
-from chainrule.layers.roles import Role, declare
-from chainrule.models._neural import NeuralModel
+Result = tuple[int, str, str]  # exit code, standard output, standard error
 
 
 @dataclass(frozen=True)
-class Config:
-    width: int = 16
-    reach: int = 3
+class Case:
+    """A run, what lies beside it, and a way to call commands; `names` are what arguments may name in braces."""
 
+    run: Path
+    call: Callable[..., Result]
+    names: dict[str, object] = field(default_factory=dict)
 
-SIZES = {"tiny": Config()}
-DEFAULT_SIZE = "tiny"
-DEFAULT_TOKENIZER = "bytes"
+    def __call__(self, *arguments: str) -> Result:
+        return self.call(*(each.format(**self.names) for each in arguments))
 
-
-class Model(NeuralModel):
-    def __init__(self, config, vocabulary_size, eos):
-        super().__init__(config, vocabulary_size, eos)
-        self.receptive_field = config.reach
-        self.words = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))
-        self.filters = nn.Conv1d(config.width, config.width, config.reach)
-        self.readout = declare(Role.OUTPUT, nn.Linear(config.width, vocabulary_size))
-
-    def start(self, batch_size, condition=None):
-        return torch.full((batch_size, self.config.reach - 1), self.eos)
-
-    def read(self, tokens, state):
-        before = self.start(tokens.shape[0]) if state is None else state
-        ids = torch.cat([before, tokens], 1)
-        hidden = torch.tanh(self.filters(self.words(ids).transpose(1, 2))).transpose(1, 2)
-        return hidden, None if state is None else ids[:, tokens.shape[1] :]
-
-    def output(self, hidden):
-        return self.readout(hidden)
-'''
-
-TEXT = "".join(f"the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}\n" for i in range(60))
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The text, in a folder that also is one more folder of architectures."""
-    folder = tmp_path_factory.mktemp("architectures")
-    (folder / "convolution.py").write_text(CONVOLUTION)
-    (folder / "cows.txt").write_text(TEXT)
-    chainrule.models.__path__.append(str(folder))
-    yield folder / "cows.txt"
-    chainrule.models.__path__.remove(str(folder))
-    sys.modules.pop("chainrule.models.convolution", None)
-
-
-@pytest.fixture(scope="module", params=[*ARCHITECTURES, "convolution"])
-def run(request: pytest.FixtureRequest, text: Path) -> Path:
-    """A run of the architecture, of the smallest size."""
-    name = request.param
-    counts = issubclass(registry.find("chainrule.models", name, "model").Model, Counts)
-    budget = {} if counts else {"steps": 3, "batch_size": 2}
-    path = text.parent / name
-    chainrule.train(text, model=name, size="tiny", tokenizer="bytes", unit="line", path=path, **budget)
-    return path
-
-
-@pytest.fixture(scope="module")
-def bigram(text: Path) -> Path:
-    """Another run of the same tokens, to mix with."""
-    path = text.parent / "bigram"
-    chainrule.train(text, order=2, tokenizer="bytes", unit="line", path=path)
-    return path
+    def load(self) -> Any:
+        return chainrule.load(self.run)
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Call:
-    """call("sample", path) -> (exit code, standard output, standard error), in an empty folder."""
-    monkeypatch.chdir(tmp_path)
+def case(
+    run: Path,
+    text: Path,
+    bigram: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Case]:
+    """Commands are called in an empty folder, but for a template of a prompt and two lines of the text."""
+    Path("template.toml").write_text(TEMPLATE)
+    Path("lines.txt").write_text("".join(f"{line}\n" for line in COUNTED))
 
-    def called(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["chainrule", *map(str, arguments)])
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["chainrule", *arguments])
         with pytest.raises(SystemExit) as exit:
             main()
-        out, err = capsys.readouterr()
-        return int(exit.value.code or 0), out, err
+        return int(exit.value.code or 0), *capsys.readouterr()
 
-    return called
-
-
-def test_it_is_shown_evaluated_sampled_and_examined(call: Call, run: Path, text: Path):
-    code, out, err = call("show", run, "--json")
-    assert code == 0 and json.loads(out)["config"]["architecture"] == run.name, err
-    code, out, err = call("evaluate", run, text, "--json")
-    figures = json.loads(out)
-    assert code == 0 and ((figures["bits_per_byte"] or 0) > 0 or figures["impossible_tokens"]), err
-    drawn = [call("sample", run, "--prompt", "the ", "--seed", 1, "--max-tokens", 5, *more) for more in ((), ("-n", 2))]
-    assert [each[0] for each in drawn] == [0, 0]
-    assert drawn[1][1].startswith(drawn[0][1].rstrip("\n")), "the first of several is the one alone"
-    assert call("sample", run, "--prompt", "the ", "--beam", 2, "--max-tokens", 5)[0] == 0
-    assert (
-        call("sample", run, "--prompt", "the ", "--draft", "lookup", "--seed", 1, "--max-tokens", 5)[1] == drawn[0][1]
-    )
-    code, out, err = call("doctor", run, "--json")
-    assert code == 0 and json.loads(out)["findings"], err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        yield Case(run, call, {"run": run, "name": run.name, "text": text, "bigram": bigram, "port": port})
 
 
-def test_it_is_explained_in_the_terminal_as_json_and_as_a_page(call: Call, run: Path, tmp_path: Path):
-    assert call("explain", run, "the cow", "--html", tmp_path / "page.html")[0] == 0
-    code, out, err = call("explain", run, "the cow", "--json")
-    found = json.loads(out)
-    assert code == 0 and 0 < found["probability"] <= 1, err
-    assert f"{found['probability']:.4f}" in (tmp_path / "page.html").read_text(encoding="utf-8")
+@dataclass(frozen=True)
+class Command:
+    """Its arguments, the architectures whose runs it takes, what its output must be, what its refusal must say."""
+
+    arguments: tuple[str, ...]
+    done_by: Collection[str] = ()
+    check: Callable[[Case, Any], None] | None = None  # of the JSON that is printed
+    refusal: str = "{name}"
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("plan", "RUN", "--json"), ("sample", "RUN", "--quantize", "int8", "--max-tokens", 3)]
-    + [("export", "RUN", "--to", name) for name in exporters()]
-    + [("graph", "--model", "NAME", "--length", 3, "--json")],
-    ids=lambda arguments: " ".join(map(str, arguments[:1] + arguments[2:4])),
-)
-def test_it_is_done_or_refused_in_one_sentence(call: Call, run: Path, arguments: tuple[object, ...]):
-    given = [run if each == "RUN" else run.name if each == "NAME" else each for each in arguments]
-    code, _, err = call(*given)
-    assert code in (0, 2), err
-    if code == 2:
-        assert err.startswith("chainrule: ") and err.count("\n") == 1
+def check_show(case: Case, found: Any) -> None:
+    assert found["config"]["architecture"] == case.run.name
 
 
-def test_it_is_compared_and_mixed(call: Call, run: Path, bigram: Path, text: Path):
-    code, out, err = call("compare", text, "--models", f"{run} {bigram}", "--unit", "line", "--json")
-    rows = {Path(row["model"]).name for row in json.loads(out)["models"]}
-    assert code == 0 and (rows == {run.name, "bigram"} or f"{run}: inf bits per byte" in err), err
-    code, out, err = call("mix", run, bigram, "--as", "mixed", "--json")
-    if code == 2:
-        assert err.count("\n") == 1
-        return
-    parts = json.loads(out)["validation"]["parts"]
-    assert code == 0 and {part["architecture"] for part in parts} == {run.name, "ngram"}, err
+def check_evaluate(case: Case, found: Any) -> None:
+    bits = case.load().evaluate(case.names["text"])["bits_per_byte"]
+    assert bits > 0 and found["bits_per_byte"] == (bits if isfinite(bits) else None)
+    assert isfinite(bits) or found["impossible_tokens"]
 
 
-def test_the_server_answers(run: Path):
-    with TestClient(make_app(toy_service([run])), base_url="http://localhost") as client:
-        sampled = {"prompt": "the ", "max_tokens": 4, "seed": 1}
-        chat = {"messages": [{"role": "user", "content": "cow"}], "max_tokens": 4}
-        answers = {
-            "completions": client.post("/v1/completions", json=sampled),
-            "scores": client.post("/v1/completions", json=sampled | {"echo": True, "logprobs": 2, "max_tokens": 0}),
-            "chat": client.post("/v1/chat/completions", json=chat),
-            "explain": client.post("/explain", json={"prompt": "the cow"}),
-            "dice": client.post("/dice", json={"roll": 0.5, "columns": [{"prompt": "the cow"}]}),
-            "tokenize": client.post("/tokenize", json={"prompt": "the cow"}),
-            "models": client.get("/v1/models"),
-            "trainings": client.get("/trainings"),
-        }
-    assert {name: answer.status_code for name, answer in answers.items() if answer.status_code >= 500} == {}
-    for name in ("completions", "scores", "chat", "explain", "dice", "tokenize", "models", "trainings"):
-        assert answers[name].status_code == 200, (name, answers[name].text)
-    drawn = chainrule.load(run).samples("the ", seed=1, max_tokens=4)[0].text
-    assert answers["completions"].json()["choices"][0]["text"] == drawn
+def check_sample(case: Case, found: Any) -> None:
+    assert [each["text"] for each in found["samples"]] == [case.load().samples("the ", **DRAWN)[0].text]
+
+
+def check_prompt(case: Case, found: Any) -> None:
+    (sample,) = found["samples"]
+    assert found["prompt"] == "the cow eats"
+    assert sample["text"].strip() == case.load().prompt("template.toml", animal="cow")
+    assert sample["text"] == case.load().samples("the cow eats", temperature=0.0, max_tokens=5)[0].text
+
+
+def check_explain(case: Case, found: Any) -> None:
+    if case.run.name in LANGUAGE:
+        assert found["probability"] == pytest.approx(case.load().explain("the cow").probability)
+        assert 0 < found["probability"] <= 1
+
+
+def check_doctor(case: Case, found: Any) -> None:
+    assert [each["name"] for each in found["findings"]] == [each.name for each in case.load().doctor()] != []
+
+
+def check_plan(case: Case, found: Any) -> None:
+    assert found["model"]["parameters"]["total"] == case.load().model.num_parameters
+
+
+def check_graph(case: Case, found: Any) -> None:
+    assert found["nodes"] == sum(node.kind == "module" for node in computation(case.run.name, 3)) > 0
+
+
+def check_export(case: Case, found: Any) -> None:
+    header = Path(found["path"]).read_text(encoding="utf-8").partition("\\1-grams:")[0]
+    assert f"ngram 3={case.load().model.describe()['3-grams']}\n" in header
+
+
+def check_compare(case: Case, found: Any) -> None:
+    """The table has both runs, and a server of them shows it with their names."""
+    bits = {row["model"]: row["bits"] for row in found["models"]}
+    is_possible = case.load().evaluate(case.names["text"])["impossible_tokens"] == 0
+    assert bits.keys() == {str(case.names["bigram"]), *([str(case.run)] if is_possible else [])}
+    service = Service(ModelProvider([case.load()]), Scheduler(), comparisons=(Path("compared"),))
+    with TestClient(make_app(service), base_url="http://localhost") as client:
+        (shown,) = client.get("/leaderboards").json()["data"]
+    assert {row["model"]: row["bits"] for row in shown["table"]["models"]} == bits
+    assert {row["id"] for row in shown["table"]["models"]} == {None, *([case.run.name] if is_possible else [])}
+
+
+def check_mix(case: Case, found: Any) -> None:
+    assert [part["architecture"] for part in found["validation"]["parts"]] == [case.run.name, "ngram"]
+
+
+def check_merge(case: Case, found: Any) -> None:
+    assert chainrule.load("merged").model.trie.count[0] == 2 * case.load().model.trie.count[0]
+
+
+def check_forget(case: Case, found: Any) -> None:
+    taken = sum(len(line) + 1 for line in COUNTED)  # an end of each, too
+    assert found["documents"] == len(COUNTED)
+    assert chainrule.load("forgotten").model.trie.count[0] == case.load().model.trie.count[0] - taken
+
+
+def check_translate(case: Case, found: Any) -> None:
+    assert [line["texts"][0]["text"] for line in found["lines"]] == case.load().translate(COUNTED)
+
+
+def check_tag(case: Case, found: Any) -> None:
+    assert [each["words"] for each in found] == [line.split() for line in COUNTED]
+    assert [each["upos"] for each in found] == [each["upos"] for each in case.load().tag(COUNTED)]
+
+
+COMMANDS = {
+    "train": Command(("--resume", "{run}"), refusal="the training of '{run}' is finished"),
+    "compare": Command(
+        ("{text}", "--models", "{run} {bigram}", "--unit", "line", "--as", "compared", "--json"),
+        LANGUAGE,
+        check_compare,
+    ),
+    "sample": Command(
+        ("{run}", "--prompt", "the ", "--seed", "1", "--max-tokens", "5", "--json"), LANGUAGE, check_sample
+    ),
+    "prompt": Command(("template.toml", "{run}", "animal=cow", "--json"), LANGUAGE, check_prompt),
+    "translate": Command(("{run}", "lines.txt", "--json"), ["conditional"], check_translate),
+    "tag": Command(("{run}", "lines.txt", "--json"), ["tagger"], check_tag),
+    "evaluate": Command(("{run}", "{text}", "--json"), LANGUAGE, check_evaluate, refusal="{text}"),
+    "explain": Command(("{run}", "the cow", "--json"), ALL, check_explain),
+    "mix": Command(
+        ("{run}", "{bigram}", "--as", "mixed", "--json"), [name for name in LANGUAGE if name != "mix"], check_mix
+    ),
+    "serve": Command(("{run}", "--port", "{port}"), refusal="cannot listen at 127.0.0.1:{port}"),
+    "doctor": Command(("{run}", "--json"), LANGUAGE, check_doctor),
+    "show": Command(("{run}", "--json"), ALL, check_show),
+    "plan": Command(("{run}", "--machine", "a100", "--json"), LEARNING, check_plan),
+    "graph": Command(("--model", "{name}", "--length", "3", "--json"), GRAPHS, check_graph),
+    "export": Command(("{run}", "--to", "arpa", "--json"), ["ngram"], check_export),
+    "import": Command(("{run}",), refusal="'{run}' is a run already"),
+    "merge": Command(("{run}", "{run}", "--as", "merged", "--json"), ["ngram"], check_merge),
+    "forget": Command(("{run}", "lines.txt", "--as", "forgotten", "--json"), ["ngram"], check_forget),
+}
+
+
+def assert_one_sentence(result: Result) -> None:
+    code, _, err = result
+    assert code == 2 and err.startswith("chainrule: ") and err.count("\n") == 1, err
+
+
+def test_every_command_and_every_architecture_is_here(text: Path):
+    assert COMMANDS.keys() == typer.main.get_group(app).commands.keys()
+    assert sorted([*ALL, *PARTS]) == registry.names("chainrule.models")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_it_is_done_or_refused_in_one_sentence(case: Case, name: str):
+    command = COMMANDS[name]
+    result = case(name, *command.arguments)
+    if case.run.name in command.done_by and command.check:
+        assert result[0] == 0, result[2]
+        command.check(case, json.loads(result[1]))
+    else:
+        assert_one_sentence(result)
+        is_served = (name, case.run.name) != ("serve", "tagger")
+        assert (command.refusal.format(**case.names) if is_served else "which is not served") in result[2]
+
+
+@pytest.mark.parametrize("format", exporters())
+def test_it_is_exported_or_refused(case: Case, format: str):
+    result = case("export", "{run}", "--to", format)
+    if result[0]:
+        assert_one_sentence(result)
+    else:
+        assert Path(result[1].strip()).exists()
+
+
+@pytest.mark.parametrize("run", LANGUAGE, indirect=True)
+def test_ways_to_sample_agree(case: Case):
+    """One of several is the one alone, and what a draft guesses changes nothing."""
+    sample = ("sample", "{run}", "--prompt", "the ", "--max-tokens", "5")
+    alone, several, drafted = (case(*sample, "--seed", "1", *more) for more in ((), ("-n", "2"), ("--draft", "lookup")))
+    assert [result[0] for result in (alone, several, drafted)] == [0, 0, 0]
+    assert several[1].startswith(alone[1].rstrip("\n")) and drafted[1] == alone[1]
+    searched = case(*sample, "--beam", "2")
+    assert searched[:2] == (0, "the " + case.load().beam_search("the ", width=2, max_tokens=5)[0].text + "\n")
+    rounded = case(*sample, "--quantize", "int8")
+    if case.run.name in LEARNING:
+        assert rounded[0] == 0, rounded[2]
+    else:
+        assert_one_sentence(rounded)
+
+
+@pytest.mark.parametrize("run", LANGUAGE, indirect=True)
+def test_the_page_of_an_explanation_has_its_probability(case: Case):
+    assert case("explain", "{run}", "the cow", "--html", "page.html")[0] == 0
+    assert f"{case.load().explain('the cow').probability:.4f}" in Path("page.html").read_text(encoding="utf-8")

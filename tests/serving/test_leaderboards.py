@@ -39,6 +39,16 @@ def test_a_table_is_told_as_it_was_written_with_the_ids_of_what_is_served(compar
     assert found == {"name": "cows", "table": written}
 
 
+def test_runs_that_were_there_before_have_their_ids(comparison, tmp_path, monkeypatch):
+    """A table names them as the user did: without runs/, which is where a bare name is looked for."""
+    monkeypatch.chdir(tmp_path)
+    for order in (1, 2):
+        chainrule.train("cows.txt", order=order, tokenizer="bytes", path=f"runs/order-{order}")
+    chainrule.compare("cows.txt", models=["runs/order-1", "order-2"], path="runs/both")
+    (found,) = ask(Path("runs/both"), Path("runs/order-1"), Path("runs/order-2"))
+    assert {row["model"]: row["id"] for row in found["table"]["models"]} == {"order-1": "order-1", "order-2": "order-2"}
+
+
 def test_a_comparison_without_a_table_yet_or_a_damaged_one_has_none(comparison):
     table = comparison / "report" / "table.json"
     table.write_text('{"models": [{"model": "ngram-1", "bits": NaN}], "verdict"')

@@ -25,7 +25,7 @@ def computation(model: str, length: int) -> list[Node]:
         end, _ = twin.loss(tape, words[None, :-1], words[None, 1:])
         parameters = twin.parameters
     else:
-        raise UserError(f"unknown model '{model}'{did_you_mean(model, GRAPHS)} (known: {', '.join(GRAPHS)})")
+        raise UserError(f"there is no graph of '{model}'{did_you_mean(model, GRAPHS)} (there are: {', '.join(GRAPHS)})")
     tape.backward(end, keep=True)
     return graph(tape, parameters)
 

@@ -11,6 +11,7 @@ from chainrule.config import from_json
 from chainrule.errors import UserError, did_you_mean
 from chainrule.models._presets import PUBLISHED, Preset
 from chainrule.models._transformer_config import Config
+from chainrule.models.contract import Counts, learns
 
 if TYPE_CHECKING:
     from chainrule.runs.folder import Run
@@ -96,10 +97,11 @@ def of_preset(name: str, preset: Preset) -> PlannedModel:
 
 
 def of_run(run: "Run") -> PlannedModel:
-    """The model of a run; one that counts is refused, for it is not trained step by step."""
-    if not _learns_by_gradient(run):
+    """The model of a run; one that counts or is made of runs is refused, for it is not trained step by step."""
+    untrained = _why_untrained(run)
+    if untrained:
         raise UserError(
-            f"'{run.path}' is of kind {run.architecture}: it counts its text once, so there is no training to plan; "
+            f"'{run.path}' is of kind {run.architecture}: {untrained}, so there is no training to plan; "
             f"see: chainrule show {run.path}"
         )
     vocabulary_size = run.config["tokenizer"].get("vocabulary_size")
@@ -126,12 +128,14 @@ def read_config(settings: Mapping[str, object]) -> Config:
     return from_json(Config, settings, "the run's settings")
 
 
-def _learns_by_gradient(run: "Run") -> bool:
-    """Whether a training has steps to plan; a run that was trained so says how, and of others the model tells."""
+def _why_untrained(run: "Run") -> str | None:
+    """Why its model has no steps of training to plan; None where it has. A run that was trained says so itself."""
     if "training" in run.config:
-        return True
-    module = registry.find("chainrule.models", run.architecture, "model")
-    return not hasattr(module.Model, "fit")
+        return None
+    model = registry.find("chainrule.models", run.architecture, "model").Model
+    if learns(model):
+        return None
+    return "it counts its text once" if issubclass(model, Counts) else "it is made of runs"
 
 
 def _last(run: "Run", name: str, event: str | None = None) -> int | None:

@@ -16,53 +16,9 @@ from chainrule.api import TrainedRun
 from chainrule.cli.main import main
 from chainrule.models.explanation import LooksInside, Series
 from chainrule.serving.app import make_app
+from tests import architectures
 from tests.serving.toys import toy_service
 
-CONVOLUTION = '''
-"""A causal convolution: h_t = tanh(Σ_k W_k e(w_{t-k}) + b), p(w_{t+1}) = softmax(U h_t + c)."""
-
-from dataclasses import dataclass
-
-import torch
-from torch import nn
-
-from chainrule.layers.linear import Linear
-from chainrule.layers.roles import Role, declare
-from chainrule.models._neural import NeuralModel
-
-
-@dataclass(frozen=True)
-class Config:
-    width: int = 16
-    reach: int = 3
-
-
-SIZES = {"tiny": Config()}
-DEFAULT_SIZE = "tiny"
-DEFAULT_TOKENIZER = "bytes"
-
-
-class Model(NeuralModel):
-    def __init__(self, config, vocabulary_size, eos):
-        super().__init__(config, vocabulary_size, eos)
-        self.receptive_field = config.reach
-        self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size + 1, config.width))
-        self.convolution = nn.Conv1d(config.width, config.width, config.reach)
-        self.unembedding = Linear(config.width, vocabulary_size)
-
-    def start(self, batch_size, condition=None):
-        return torch.full((batch_size, self.config.reach - 1), self.vocabulary_size)
-
-    def read(self, tokens, state):
-        before = self.start(len(tokens)) if state is None else state
-        words = torch.cat([before, tokens], 1)
-        vectors = self.embedding(words).transpose(1, 2)  # (batch, width, reach - 1 + time)
-        hidden = torch.tanh(self.convolution(vectors)).transpose(1, 2)
-        return hidden, None if state is None else words[:, tokens.shape[1] :]
-
-    def output(self, hidden):
-        return self.unembedding(hidden)
-'''
 OWN_TERMS = """
     def look_inside(self, ids, token, token_text):
         from chainrule.models.explanation import Series
@@ -75,24 +31,22 @@ TEXT, PROMPT, REACH = "the cow eats hay\n" * 40, "the cow eats", 3
 
 
 @pytest.fixture(scope="module")
-def architectures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two more files in chainrule/models: `convolution`, and `filters`, with terms of its own and no declared table."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Beside the convolution of the tests one more, `filters`, with terms of its own and no declared table."""
     folder = tmp_path_factory.mktemp("architectures")
-    (folder / "convolution.py").write_text(CONVOLUTION, encoding="utf-8")
-    (folder / "filters.py").write_text(CONVOLUTION.replace("declare(Role.TOKEN_TABLE, ", "(") + OWN_TERMS, "utf-8")
-    path = sys.modules["chainrule.models"].__path__
-    path.append(str(folder))
-    yield folder
-    path.remove(str(folder))
-    for name in ("convolution", "filters"):
-        sys.modules.pop(f"chainrule.models.{name}", None)
+    convolution = (architectures.FOLDER / "convolution.py").read_text(encoding="utf-8")
+    undeclared = convolution.replace("declare(Role.TOKEN_TABLE, ", "(")
+    assert undeclared != convolution
+    (folder / "filters.py").write_text(undeclared + OWN_TERMS, encoding="utf-8")
+    with architectures.added(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")
-def run(architectures: Path) -> TrainedRun:
-    (architectures / "cows.txt").write_text(TEXT)
+def run(folder: Path) -> TrainedRun:
+    (folder / "cows.txt").write_text(TEXT)
     return chainrule.train(
-        architectures / "cows.txt", path=architectures / "run", model="convolution", unit="line", steps=40,
+        folder / "cows.txt", path=folder / "run", model="convolution", unit="line", steps=40,
         batch_size=4, window=16, validation_fraction=0.0,
     )  # fmt: skip
 
@@ -140,7 +94,7 @@ def test_the_route_answers(run: TrainedRun):
     assert told["probability"] == pytest.approx(run.explain(PROMPT).probability, abs=1e-6)
 
 
-def test_terms_of_its_own_are_shown_and_gradients_are_left_out_with_a_note(architectures: Path, run: TrainedRun):
+def test_terms_of_its_own_are_shown_and_gradients_are_left_out_with_a_note(run: TrainedRun):
     import io
 
     from rich.console import Console

@@ -56,6 +56,7 @@ def test_other_models_have_the_count_of_their_metrics(tmp_path: Path):
     ("architecture", "tokenizer", "sentence"),
     [
         ("ngram", {}, "counts its text once"),
+        ("mix", {}, "made of runs"),
         ("lstm", {}, "how many parameters"),
         ("transformer", {}, "do not describe a Transformer"),
         ("transformer", {"vocabulary_size": None}, "how large the vocabulary"),
