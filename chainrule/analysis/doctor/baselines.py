@@ -77,7 +77,7 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
         for i in range(len(ends))[::direction]:
             ids = tokens[table["starts"][i] : ends[i]]
             ids = ids[:most] if direction > 0 else ids[-most - 1 :]  # the last is <eos>, which has no bytes
-            text = b"".join(map(tokenizer.token_bytes.__getitem__, ids.tolist()))
+            text = tokenizer.decode(ids.tolist()).encode()
             yield text + b"\n" * int(table["separators"][i])
 
 
