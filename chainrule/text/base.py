@@ -103,7 +103,7 @@ class Tokenizer:
         self._settings: dict[str, Any] = json.loads(backend.to_str())
         self.is_closed = self._settings["model"]["type"] == "WordLevel"
         self.marks_spaces = SPACE in json.dumps(self._settings["decoder"], ensure_ascii=False)  # as SentencePiece does
-        self.adds_spaces = _adds_spaces(self._settings)
+        self.adds_spaces = _adds_spaces(backend)
         self.unknown: int | None = self._find_unknown() if self.is_closed else None
         self.eos: int = self._find_eos((end,) if end else END_NAMES)
         self.start: int | None = (
@@ -455,7 +455,7 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
         found = f"{len(ids)} tokens with ids up to {max(ids, default=0)}"
         raise UserError(f"the tokenizer.json has {found}; ids must count up without gaps")
     is_known = isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None)
-    if not is_known and not _undoes_marks(backend) and not _adds_spaces(json.loads(backend.to_str())):
+    if not is_known and not _undoes_marks(backend) and not _adds_spaces(backend):
         raise UserError(
             f"the tokenizer decodes by {type(backend.decoder).__name__}, which is not supported; use ByteLevel, or "
             "SentencePiece's ▁ and <0x00> to <0xFF>"
@@ -469,7 +469,7 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
 
 def _undoes_marks(backend: tokenizers.Tokenizer) -> bool:
     """Whether a decoder works as SentencePiece's: ▁ is a space, <0xE2> a byte, and the first space is dropped."""
-    steps = json.loads(backend.to_str())["decoder"]
+    steps = json.loads(backend.decoder.__getstate__())
     steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
     kinds = [step["type"] for step in steps]
     spaces = [step for step in steps if step["type"] == "Replace"]
@@ -510,14 +510,19 @@ def add_spaces(backend: tokenizers.Tokenizer) -> None:
     backend.decoder = decoders.Sequence([decoders.ByteLevel(), drop])
 
 
-def _adds_spaces(settings: dict[str, Any]) -> bool:
+def _adds_spaces(backend: tokenizers.Tokenizer) -> bool:
     """Whether a tokenizer has exactly the steps of `add_spaces`."""
-    return all(settings[step] == value for step, value in _steps_that_add_spaces().items())
+    return _steps(backend) == _steps_that_add_spaces()
+
+
+def _steps(backend: tokenizers.Tokenizer) -> list[bytes]:
+    """What a backend does around its model, as JSON."""
+    steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
+    return [b"" if step is None else step.__getstate__() for step in steps]
 
 
 @cache
-def _steps_that_add_spaces() -> dict[str, Any]:
+def _steps_that_add_spaces() -> list[bytes]:
     backend = tokenizers.Tokenizer(models.BPE())
     add_spaces(backend)
-    settings = json.loads(backend.to_str())
-    return {step: settings[step] for step in ("normalizer", "pre_tokenizer", "decoder")}
+    return _steps(backend)

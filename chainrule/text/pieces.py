@@ -160,16 +160,15 @@ def _word_piece(buffer, i, end, classes, place):
     """(start, end, spaces in front: 0 or 1) of the piece at i, which begins at `place`: OUTSIDE, AFTER_SPACE, ..."""
     point, _ = _code_point(buffer, i)
     kind = classes[point]
-    if kind == SPACE:
-        stop, _ = _class_run(buffer, i, end, classes, SPACE)
-        if place == OUTSIDE:
-            return i, stop, 1
-        if point != 32 or stop > i + 1 or stop == end:
-            return i, stop, 0
-        i, kind, place = stop, classes[_code_point(buffer, stop)[0]], AFTER_SPACE
     if place == AFTER_WORD:
-        return i, _gpt2_piece(buffer, i, end, classes), 0
-    return i, _class_run(buffer, i, end, classes, kind)[0], 1
+        if kind != SPACE:
+            return i, _gpt2_piece(buffer, i, end, classes), 0
+        if point == 32 and i + 1 < end:
+            following = classes[_code_point(buffer, i + 1)[0]]
+            if following != SPACE:
+                return i + 1, _class_run(buffer, i + 1, end, classes, following)[0], 1
+    stop, _ = _class_run(buffer, i, end, classes, kind)
+    return i, stop, 1 if place == OUTSIDE or kind != SPACE else 0
 
 
 @inlined
