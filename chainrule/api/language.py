@@ -13,6 +13,7 @@ from chainrule.errors import UserError
 from chainrule.evaluation.text import Text, evaluate_text
 from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
 from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
+from chainrule.generation.prompt import read_prompt
 from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.runs.folder import KeptAside, Run
@@ -80,7 +81,8 @@ class TrainedRun(Run):
         """Of an infinity-gram: the longest end of the text that occurs in the corpus, how often, and where."""
         if not isinstance(self.model, infinigram.Model):
             raise UserError(f"'{self.path}' is of kind {self.architecture}; only an infinigram keeps its corpus")
-        ids = self.tokenizer.encode(text)
+        ids = read_prompt(self.model, self.tokenizer, text, truncate=True).ids
+        ids = ids[ids != self.tokenizer.eos]  # the text may stand anywhere in a document
         length, positions = self.model.evidence(ids)
         shards = self.shards()
         places = [shards.place(*shards.locate(int(position)), self.tokenizer) for position in positions[:most]]

@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 
 from chainrule.generation import Token
 from chainrule.generation.batch import TopTokens
+from chainrule.generation.prompt import follow
 from chainrule.serving.generate import TokenStream
 from chainrule.serving.prompts import PromptRequest
 from chainrule.serving.responses import JsonObject
@@ -44,8 +45,7 @@ class ChoiceBuilder:
         if not body.echo:
             prompt = request.job.prompt
             self.offset = len(prompt.text) - len(prompt.opening)
-            for id in request.ids[-1:]:
-                self.decoder.feed(id)  # so that the next token is not decoded as the first of a text
+            follow(self.decoder, request.ids)
         self.is_begun = False
 
     def choice(self, tokens: list[Token]) -> JsonObject:

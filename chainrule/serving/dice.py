@@ -127,7 +127,7 @@ def roll_die(served: ServedModel, given: str | list[int], sampling: Sampling, ro
         "entropy_bits": float(-(plain[plain > 0] * np.log2(plain[plain > 0])).sum()),
         "drawn": {
             **face(chosen),
-            "text": prompt.continuation(tokenizer).feed(chosen),
+            "text": prompt.continuation(tokenizer, is_shown=isinstance(given, str)).feed(chosen),
             "is_end": chosen == tokenizer.eos,
         },
     }

@@ -33,6 +33,7 @@ class Surprisal:
         sums = np.concatenate([[0.0], np.cumsum(np.where(np.isinf(self.bits), 0.0, self.bits))])
         impossible = np.concatenate([[0], np.cumsum(np.isinf(self.bits))])
         places = np.searchsorted(self.ends, bounds, side="right")
+        places[bounds == 0] = 0  # a token that has nothing of the text may stand before its first
         return np.where(np.diff(impossible[places]) > 0, np.inf, np.diff(sums[places]))
 
 
@@ -48,7 +49,7 @@ def measure(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Surprisal:
 def _ends(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> np.ndarray:
     """Where each token ends, in bytes. Where tokens do not spell the text, a word includes the space before it."""
     if tokenizer.is_lossless:
-        return np.cumsum([len(tokenizer.token_bytes[id]) for id in ids], dtype=np.int64)
+        return tokenizer.ends(ids)
     bytes_before = np.cumsum([0, *(len(character.encode()) for character in text)])
     offsets = tokenizer.backend.encode(text, add_special_tokens=False).offsets
     ends = bytes_before[[end for _, end in offsets]].astype(np.int64)

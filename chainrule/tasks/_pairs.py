@@ -150,16 +150,20 @@ def _tokenizers(train: Pairs, tokenization: Tokenization, is_shared: bool) -> tu
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[np.ndarray]:
-    """Every text begins with a space, so that its first word is the same as within a sentence."""
     if not texts:
         return []
-    stream = tokenizer.encode_documents(as_documents([f" {text}" for text in texts], "pairs"))
+    stream = tokenizer.encode_documents(as_documents([_spaced(tokenizer, text) for text in texts], "pairs"))
     ends = np.flatnonzero(stream == tokenizer.eos)
     return [each[each != tokenizer.eos].astype(np.int64) for each in np.split(stream, ends + 1)[:-1]]
 
 
 def _encode_one(tokenizer: Tokenizer, text: str) -> np.ndarray:
-    return tokenizer.encode(f" {text}").astype(np.int64) if text else np.zeros(0, np.int64)
+    return tokenizer.encode(_spaced(tokenizer, text)).astype(np.int64) if text else np.zeros(0, np.int64)
+
+
+def _spaced(tokenizer: Tokenizer, text: str) -> str:
+    """Every text begins with a space, so that its first word is the same as within a sentence."""
+    return text if tokenizer.adds_spaces else f" {text}"
 
 
 def _save(path: Path, sources: list[np.ndarray], targets: list[np.ndarray]) -> None:

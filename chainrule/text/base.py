@@ -13,17 +13,28 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from chainrule.errors import UserError
 from chainrule.text.chat import Chat, Piece
-from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, DocumentBatch, PieceTable, expand, has_unassigned
+from chainrule.text.pieces import (
+    ADDED_SPACE,
+    CHARACTERS,
+    GPT2,
+    WHITE_SPACE,
+    WHITESPACE,
+    WORDS,
+    DocumentBatch,
+    PieceTable,
+    expand,
+    has_unassigned,
+)
 
 EOS = "<eos>"
 UNKNOWN = "<unk>"
@@ -92,6 +103,7 @@ class Tokenizer:
         self._settings: dict[str, Any] = json.loads(backend.to_str())
         self.is_closed = self._settings["model"]["type"] == "WordLevel"
         self.marks_spaces = SPACE in json.dumps(self._settings["decoder"], ensure_ascii=False)  # as SentencePiece does
+        self.adds_spaces = _adds_spaces(backend)
         self.unknown: int | None = self._find_unknown() if self.is_closed else None
         self.eos: int = self._find_eos((end,) if end else END_NAMES)
         self.start: int | None = (
@@ -121,8 +133,12 @@ class Tokenizer:
 
     def _way_to_cut(self) -> int | None:
         """The compiled pre-tokenizer that makes this tokenizer's cuts; None where only the library can make them."""
-        settings = self._settings
-        if settings["normalizer"] is not None or any(not token["special"] for token in settings["added_tokens"]):
+        settings, model = self._settings, self._settings["model"]
+        if any(not token["special"] for token in settings["added_tokens"]):
+            return None
+        if self.adds_spaces and self.is_lossless and model["ignore_merges"] and not model["merges"]:
+            return WORDS
+        if settings["normalizer"] is not None:
             return None
         steps = settings["pre_tokenizer"] or {}
         steps = steps["pretokenizers"] if steps.get("type") == "Sequence" else [steps]
@@ -146,6 +162,17 @@ class Tokenizer:
     def encode(self, text: str) -> np.ndarray:
         """'to be' -> [1045, 307]: no <eos> is added."""
         return _encode(self.backend, text)
+
+    def encode_within(self, text: str) -> np.ndarray:
+        """The ids of a text that stands in the middle of another, glued to what is before it unless it has a space."""
+        return _encode(self._glued, text)
+
+    @cached_property
+    def _glued(self) -> tokenizers.Tokenizer:
+        """The tokenizer without the space that is added before the first word."""
+        if not self.adds_spaces:
+            return self._further
+        return byte_level_backend(self.backend.model)
 
     def encode_pieces(self, pieces: Iterable[Piece]) -> np.ndarray:
         """The ids of a conversation: special tokens where ours name them, everything else as text.
@@ -178,8 +205,26 @@ class Tokenizer:
         return backend
 
     def decode(self, ids: Iterable[int]) -> str:
+        if self.joins_with_spaces or self.marks_spaces:
+            return self.decode_parts([ids])[0]
+        text = b"".join([self.token_bytes[int(id)] for id in ids]).decode("utf-8", "replace")
+        return ADDED_SPACE.sub("", text) if self.adds_spaces else text
+
+    def decode_parts(self, parts: Iterable[Iterable[int]]) -> list[str]:
+        """The texts of parts of one text, which joined are the text of all their ids."""
         stream = self.stream()
-        return "".join([*(stream.feed(int(id)) for id in ids), stream.flush()])
+        texts = ["".join([stream.feed(int(id)) for id in part]) for part in parts]
+        return [*texts[:-1], texts[-1] + stream.flush()] if texts else []
+
+    def ends(self, ids: Iterable[int]) -> np.ndarray:
+        """Where each token of a text ends, in bytes of the text."""
+        spelled = [self.token_bytes[int(id)] for id in ids]
+        ends = np.cumsum([len(each) for each in spelled], dtype=np.int64)
+        if not self.adds_spaces:
+            return ends
+        between = ADDED_SPACE.split(b"".join(spelled).decode("utf-8", "surrogateescape"))
+        sizes = [len(each.encode("utf-8", "surrogateescape")) + 1 for each in between[:-1]]
+        return ends - np.searchsorted(np.cumsum(sizes), ends, side="right")
 
     def stream(self) -> "StreamDecoder":
         return StreamDecoder(self)
@@ -202,7 +247,7 @@ class Tokenizer:
         if self.marks_spaces:
             special = set(self.special.values())
             return [b"" if id in special else _spelled(name or "") for id, name in enumerate(names)]
-        if isinstance(self.backend.decoder, decoders.ByteLevel):
+        if self._is_byte_level:
             alphabet = byte_alphabet()
             spelled = [
                 bytes(alphabet[symbol] for symbol in name) if name and all(s in alphabet for s in name) else b""
@@ -212,6 +257,10 @@ class Tokenizer:
             return spelled
         return [b"" if name is None or id == self.eos else name.encode() for id, name in enumerate(names)]
 
+    @property
+    def _is_byte_level(self) -> bool:
+        return self.adds_spaces or isinstance(self.backend.decoder, decoders.ByteLevel)
+
     @cached_property
     def is_lossless(self) -> bool:
         """Whether every text comes back from its tokens: all bytes are there, and nothing is changed on the way."""
@@ -219,7 +268,7 @@ class Tokenizer:
             return self._is_lossless_with_marks()
         steps = self._settings["pre_tokenizer"] or {}
         steps = steps["pretokenizers"] if steps.get("type") == "Sequence" else [steps]
-        keeps = all(
+        keeps = self.adds_spaces or all(
             (step.get("type") == "ByteLevel" and not step["add_prefix_space"])
             or (step.get("type") == "Split" and step["behavior"] == "Isolated" and not step["invert"])
             or step.get("type") == "Digits"
@@ -232,8 +281,8 @@ class Tokenizer:
             keeps
             and is_plain
             and any(step.get("type") == "ByteLevel" for step in steps)
-            and self._settings["normalizer"] is None
-            and isinstance(self.backend.decoder, decoders.ByteLevel)
+            and (self._settings["normalizer"] is None or self.adds_spaces)
+            and self._is_byte_level
             and all(symbol in known for symbol in byte_alphabet())
         )
 
@@ -245,6 +294,15 @@ class Tokenizer:
     @property
     def joins_with_spaces(self) -> bool:
         return self._cut == WHITESPACE
+
+    @property
+    def ignores_first_space(self) -> bool:
+        """Whether a space before the first word of a prompt says nothing: in our own tokenizers of words or byte pairs.
+
+        Their documents begin with a word. Tokenizers made elsewhere may tell " The" from "The", and words of version
+        0.1 do.
+        """
+        return self.adds_spaces or (self.kind == "bpe" and self._cut == GPT2 and self.end == EOS)
 
     def token_text(self, id: int) -> str:
         """One token as a person would want to see it: 'the', ' the', '<eos>', '\\xe2' for half a character."""
@@ -331,7 +389,10 @@ class Tokenizer:
 
 
 class StreamDecoder:
-    """Decodes tokens as they come: a character that needs several tokens appears with its last one."""
+    """Decodes tokens as they come: a character that needs several tokens appears with its last one.
+
+    A space that may turn out to be an added one appears with what follows it.
+    """
 
     def __init__(self, tokenizer: Tokenizer):
         self._bytes = tokenizer.token_bytes
@@ -340,11 +401,15 @@ class StreamDecoder:
         self._eos = tokenizer.eos
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_first = True
+        self._adds = tokenizer.adds_spaces
+        self._before = "\n"  # white space or "x" for what came before, and the space that is held back
 
     def feed(self, id: int) -> str:
         if id == self._eos:
             return ""
         text = self._decoder.decode(self._bytes[id])
+        if self._adds:
+            return self._without_added(text)
         if self._space and not self._is_first:
             text = " " + text
         if self._marks and self._is_first and self._bytes[id]:
@@ -353,7 +418,27 @@ class StreamDecoder:
         return text
 
     def flush(self) -> str:
-        return self._decoder.decode(b"", final=True)
+        text = self._decoder.decode(b"", final=True)
+        if not self._adds:
+            return text
+        text = self._without_added(text) + self._before[1:]
+        self.settle()
+        return text
+
+    def settle(self) -> None:
+        """Take a space that is held back for one that is in the text, and already shown."""
+        self._before = self._before[0]
+
+    def _without_added(self, text: str) -> str:
+        """What is now certain: without the first space of the text, and the last of white space before a word."""
+        if not text:
+            return ""
+        text = self._before + (text.removeprefix(" ") if self._is_first else text)
+        self._is_first = False
+        is_held = text[-1] == " " and text[-2:-1] in WHITE_SPACE
+        shown = text[:-1] if is_held else text
+        self._before = ("\n" if shown[-1] in WHITE_SPACE else "x") + text[len(shown) :]
+        return ADDED_SPACE.sub("", shown)[1:]
 
 
 def _encode(backend: tokenizers.Tokenizer, text: str) -> np.ndarray:
@@ -369,7 +454,8 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
     if not ids or max(ids) >= len(ids):
         found = f"{len(ids)} tokens with ids up to {max(ids, default=0)}"
         raise UserError(f"the tokenizer.json has {found}; ids must count up without gaps")
-    if not isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None) and not _undoes_marks(backend):
+    is_known = isinstance(backend.decoder, decoders.ByteLevel | decoders.Fuse | None)
+    if not is_known and not _undoes_marks(backend) and not _adds_spaces(backend):
         raise UserError(
             f"the tokenizer decodes by {type(backend.decoder).__name__}, which is not supported; use ByteLevel, or "
             "SentencePiece's ▁ and <0x00> to <0xFF>"
@@ -383,7 +469,7 @@ def _make_plain(backend: tokenizers.Tokenizer) -> None:
 
 def _undoes_marks(backend: tokenizers.Tokenizer) -> bool:
     """Whether a decoder works as SentencePiece's: ▁ is a space, <0xE2> a byte, and the first space is dropped."""
-    steps = json.loads(backend.to_str())["decoder"]
+    steps = json.loads(backend.decoder.__getstate__())
     steps = steps["decoders"] if steps["type"] == "Sequence" else [steps]
     kinds = [step["type"] for step in steps]
     spaces = [step for step in steps if step["type"] == "Replace"]
@@ -408,3 +494,35 @@ def byte_level_backend(
     backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizer, gpt2]) if pre_tokenizer else gpt2
     backend.decoder = decoders.ByteLevel()
     return backend
+
+
+def add_spaces(backend: tokenizers.Tokenizer) -> None:
+    """Let a byte-level backend read every word with a space in front, at the beginning of a line or document too.
+
+    The text is cut after white space other than single spaces, and every part gets a space in front, the first one even
+    if it begins with a space. So the added ones are the first of the text, and those before a word after other white
+    space; decoding takes them away.
+    """
+    backend.normalizer = normalizers.Replace(tokenizers.Regex(r"\A "), "  ")
+    after_space = pre_tokenizers.Split(tokenizers.Regex(r"\s\s+|[^\S ]"), "merged_with_previous")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([after_space, pre_tokenizers.ByteLevel(add_prefix_space=True)])
+    drop = decoders.Replace(tokenizers.Regex(r"\A |(?<=\s) (?=\S)"), "")
+    backend.decoder = decoders.Sequence([decoders.ByteLevel(), drop])
+
+
+def _adds_spaces(backend: tokenizers.Tokenizer) -> bool:
+    """Whether a tokenizer has exactly the steps of `add_spaces`."""
+    return _steps(backend) == _steps_that_add_spaces()
+
+
+def _steps(backend: tokenizers.Tokenizer) -> list[bytes]:
+    """What a backend does around its model, as JSON."""
+    steps = (backend.normalizer, backend.pre_tokenizer, backend.decoder)
+    return [b"" if step is None else step.__getstate__() for step in steps]
+
+
+@cache
+def _steps_that_add_spaces() -> list[bytes]:
+    backend = tokenizers.Tokenizer(models.BPE())
+    add_spaces(backend)
+    return _steps(backend)

@@ -1,10 +1,15 @@
 """Pre-tokenization in compiled code: text is cut into pieces (words, characters), and the different ones are numbered.
 
-The cuts are exactly those that the tokenizer's own pre-tokenizer makes (for GPT-2's pattern: its regular
+The cuts are exactly those that the tokenizer's own normalizer and pre-tokenizer make (for GPT-2's pattern: its regular
 expression), so each piece has to be tokenized only once, however often it occurs.
+
+In WORDS, every piece that begins a run of characters other than white space has a space in front: the single one that
+is there, or one that is added (at the beginning of a document, and after any other white space). White space at the
+beginning of a document gets a space in front, too.
 """
 
 import itertools
+import re
 import sys
 import threading
 import unicodedata
@@ -12,13 +17,15 @@ from typing import Protocol
 
 import numpy as np
 
-from chainrule.kernels.hashing import hash_bytes
+from chainrule.kernels.hashing import hash_spaced
 from chainrule.kernels.jit import inlined, kernel
 
-GPT2, CHARACTERS, WHITESPACE = 0, 1, 2  # the three ways to cut
+GPT2, CHARACTERS, WHITESPACE, WORDS = 0, 1, 2, 3  # the ways to cut
 OTHER, LETTER, NUMBER, SPACE, UNSEEN = 0, 1, 2, 3, 4
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 END = 0  # the piece that stands for the end of a document
+ADDED_SPACE = re.compile(f"\\A |(?<=[{WHITE_SPACE}]) (?=[^{WHITE_SPACE}])")  # in the joined pieces of WORDS
+OUTSIDE, AFTER_SPACE, AFTER_WORD = 0, 1, 2  # where a piece begins: outside is the beginning of a document
 
 
 class DocumentBatch(Protocol):
@@ -148,19 +155,35 @@ def _gpt2_piece(buffer, i, end, classes):
     return last if stop < end and last > i else stop  # the last space goes with the word after it
 
 
+@kernel
+def _word_piece(buffer, i, end, classes, place):
+    """(start, end, spaces in front: 0 or 1) of the piece at i, which begins at `place`: OUTSIDE, AFTER_SPACE, ..."""
+    point, _ = _code_point(buffer, i)
+    kind = classes[point]
+    if place == AFTER_WORD:
+        if kind != SPACE:
+            return i, _gpt2_piece(buffer, i, end, classes), 0
+        if point == 32 and i + 1 < end:
+            following = classes[_code_point(buffer, i + 1)[0]]
+            if following != SPACE:
+                return i + 1, _class_run(buffer, i + 1, end, classes, following)[0], 1
+    stop, _ = _class_run(buffer, i, end, classes, kind)
+    return i, stop, 1 if place == OUTSIDE or kind != SPACE else 0
+
+
 @inlined
-def _slot(slots, hashes, offsets, arena, buffer, start, end, value):
+def _slot(slots, hashes, offsets, arena, buffer, start, end, spaces, value):
     """Where the piece is, or the empty place where it belongs (open addressing, linear probing)."""
     mask = len(slots) - 1
     slot = np.int64(value & np.uint64(mask))
     while slots[slot] >= 0:
         piece = slots[slot]
-        if hashes[piece] == value and offsets[piece + 1] - offsets[piece] == end - start:
-            base = offsets[piece]
+        if hashes[piece] == value and offsets[piece + 1] - offsets[piece] == spaces + end - start:
+            base = offsets[piece] + spaces
             i = 0
             while i < end - start and arena[base + i] == buffer[start + i]:
                 i += 1
-            if i == end - start:
+            if i == end - start and (spaces == 0 or arena[base - 1] == 32):
                 return slot
         slot = (slot + 1) & mask
     return slot
@@ -178,17 +201,24 @@ def _rehash(slots, hashes, size):
 
 @kernel
 def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, progress, out):
-    """Cut and number until the end or until a table is full; progress = [document, position, pieces known, out]."""
-    document, position, size, written = progress
+    """Cut and number until the end or until a table is full.
+
+    progress = [document, position, pieces known, out, place as in `_word_piece`]
+    """
+    document, position, size, written, place = progress
     while document < len(starts):
         end = ends[document]
         if position < 0:
             position = starts[document]
+            place = OUTSIDE
         while position < end:
             if size + 2 >= len(hashes) or 2 * size >= len(slots):
-                progress[:] = document, position, size, written
+                progress[:] = document, position, size, written, place
                 return False
-            if mode == WHITESPACE:
+            start, spaces = position, 0
+            if mode == WORDS:
+                start, stop, spaces = _word_piece(buffer, position, end, classes, place)
+            elif mode == WHITESPACE:
                 point, width = _code_point(buffer, position)
                 if classes[point] == SPACE:
                     position += width
@@ -203,25 +233,29 @@ def _cut(mode, buffer, starts, ends, classes, slots, hashes, offsets, arena, pro
                 stop = position + _code_point(buffer, position)[1]
             else:
                 stop = _gpt2_piece(buffer, position, end, classes)
-            value = hash_bytes(buffer, position, stop, np.uint64(0))
-            slot = _slot(slots, hashes, offsets, arena, buffer, position, stop, value)
+            value = hash_spaced(buffer, start, stop, spaces)
+            slot = _slot(slots, hashes, offsets, arena, buffer, start, stop, spaces, value)
             if slots[slot] < 0:
-                if offsets[size] + stop - position > len(arena):
-                    progress[:] = document, position, size, written
+                if offsets[size] + spaces + stop - start > len(arena):
+                    progress[:] = document, position, size, written, place
                     return False
                 slots[slot] = size
                 hashes[size] = value
-                arena[offsets[size] : offsets[size] + stop - position] = buffer[position:stop]
-                offsets[size + 1] = offsets[size] + stop - position
+                base = offsets[size] + spaces
+                arena[offsets[size] : base] = 32
+                arena[base : base + stop - start] = buffer[start:stop]
+                offsets[size + 1] = base + stop - start
                 size += 1
             out[written] = slots[slot]
             written += 1
             position = stop
+            if mode == WORDS:
+                place = AFTER_SPACE if classes[_code_point(buffer, start)[0]] == SPACE else AFTER_WORD
         out[written] = END
         written += 1
         document += 1
         position = -1
-    progress[:] = document, position, size, written
+    progress[:] = document, position, size, written, place
     return True
 
 
@@ -241,7 +275,7 @@ class PieceTable:
         starts, ends, buffer = documents.starts, documents.ends, documents.buffer
         learn_classes(buffer)
         out = np.empty(int((ends - starts).sum()) + len(starts), np.uint32)
-        progress = np.array([0, -1, self.size, 0], np.int64)
+        progress = np.array([0, -1, self.size, 0, OUTSIDE], np.int64)
         while not _cut(
             self.mode, buffer, starts, ends, CLASSES,
             self._slots, self._hashes, self._offsets, self._arena, progress, out,
@@ -257,7 +291,7 @@ class PieceTable:
             self._slots = np.full(2 * len(self._slots), -1, np.int32)
             _rehash(self._slots, self._hashes, size)
         else:  # the arena: a single piece may be as long as a document
-            extra = max(len(self._arena), min(longest, 1 << 40))
+            extra = max(len(self._arena), min(longest + 1, 1 << 40))
             self._arena = np.append(self._arena, np.zeros(extra, np.uint8))
 
     def pieces(self, first: int = 1) -> list[bytes]:

@@ -1,5 +1,9 @@
 """One token per word, cut by GPT-2's pattern with the space before it; rare and unseen words are spelled in bytes.
 
+A word is the same token wherever it stands: at the beginning of a document, and after white space other than a single
+space, a space is added to it, which decoding takes away. What is glued to the word before it ("," in "hay, corn") has
+no space and is another token; white space other than single spaces between words is tokens of its own.
+
 Closed: words are what stands between white space, and all others are <unk>, as in the Penn Treebank's test.
 """
 
@@ -14,12 +18,13 @@ from chainrule.text.base import (
     UNKNOWN,
     Tokenizer,
     Vocabulary,
+    add_spaces,
     byte_alphabet,
     byte_level,
     byte_level_backend,
     end_with_eos,
 )
-from chainrule.text.pieces import GPT2, WHITESPACE, DocumentBatch, PieceTable
+from chainrule.text.pieces import WHITESPACE, WORDS, DocumentBatch, PieceTable
 
 MOST_WORDS = 50_000
 
@@ -44,13 +49,15 @@ def most_frequent(pieces: list[bytes], counts: np.ndarray, min_count: int, most:
 def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.is_closed:
         return _train_closed(batches, vocabulary)
-    pieces, counts = count_pieces(batches, GPT2)
+    pieces, counts = count_pieces(batches, WORDS)
     # A word seen once is spelled out, so that the model learns how unknown words are spelled.
     chosen = most_frequent(pieces, counts, vocabulary.min_count or 2, vocabulary.size or MOST_WORDS)
     known = byte_alphabet()
     for word in chosen:
         known.setdefault(byte_level(word), len(known))
-    return end_with_eos(byte_level_backend(models.BPE(vocab=known, merges=[], ignore_merges=True)))
+    backend = byte_level_backend(models.BPE(vocab=known, merges=[], ignore_merges=True))
+    add_spaces(backend)
+    return end_with_eos(backend)
 
 
 def _train_closed(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:

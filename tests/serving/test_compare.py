@@ -12,6 +12,7 @@ from chainrule.evaluation.score import score_documents
 from chainrule.serving.app import make_app
 from chainrule.serving.surprisal import Surprisal, common_bounds, disagreements
 from tests.serving.toys import toy_service
+from tests.text.samples import train
 
 KINDS = ["ngram", "lstm", "transformer"]
 TEXT = "On day 7 the old cow eats grass – naïvely, by the 河.\nShe sings."
@@ -69,6 +70,15 @@ def test_disagreements_are_the_spans_where_models_are_farthest_apart(toy_client)
     expected = sorted(range(len(apart)), key=lambda i: -apart[i])[:10]
     assert [apart[i] for i in found["disagreements"]] == pytest.approx([apart[i] for i in expected])
     assert compare(toy_client, TEXT, models=["lstm"])["disagreements"] == []
+
+
+def test_no_bits_of_spelled_words_are_lost_where_the_added_space_is_not_in_the_text():
+    tokenizer = train("words", ["cows eat hay", "cows eat corn"])
+    text = "zebu eat\nxyz"
+    ids = tokenizer.encode(text)
+    surprise = Surprisal(tokenizer.ends(ids), np.arange(1.0, len(ids) + 1), 0.0, True)
+    assert surprise.ends.tolist() == [0, 1, 2, 3, 4, 8, 9, 9, 10, 11, 12]  # the first and the eighth are such spaces
+    assert surprise.between(np.array([0, 4, 8, 9, 12])).tolist() == [15.0, 6.0, 15.0, 30.0]
 
 
 def test_bits_between_bounds_by_hand():

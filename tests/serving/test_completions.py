@@ -121,10 +121,12 @@ def test_echoed_log_probabilities_are_our_own_evaluation(client: Client, runs: R
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_list_of_log_probabilities_is_as_long_as_the_tokens(client: Client, runs: Runs, kind: str):
-    [choice] = client.choices(kind, "the cow é", echo=True, logprobs=3, max_tokens=9, seed=2, return_token_ids=True)
+    [choice] = client.choices(
+        kind, "on day 3 the old cow é", echo=True, logprobs=3, max_tokens=9, seed=2, return_token_ids=True
+    )
     found = choice["logprobs"]
     ids = choice["prompt_token_ids"] + choice["token_ids"]
-    assert choice["prompt_token_ids"] == runs[kind].tokenizer.encode("the cow é").tolist()
+    assert choice["prompt_token_ids"] == runs[kind].tokenizer.encode("on day 3 the old cow é").tolist()
     assert {len(values) for values in found.values()} == {len(ids)}
     assert found["top_logprobs"][0] is None
     for name, own, top in zip(found["tokens"][1:], found["token_logprobs"][1:], found["top_logprobs"][1:], strict=True):
@@ -271,6 +273,22 @@ def test_a_space_at_the_end_begins_the_next_word_unless_it_is_to_be_measured(cli
     [choice] = client.choices("cows", "on day 3 the ", echo=True, logprobs=0, max_tokens=0)
     own = log_probabilities(run.model, ids, run.tokenizer.eos)
     np.testing.assert_allclose(choice["logprobs"]["token_logprobs"][1:], own[1:-1], atol=1e-6)
+
+
+def test_a_space_before_the_first_word_says_nothing_unless_it_is_to_be_measured(client: Client, runs: Runs):
+    plain, spaced = (client.choices("cows", text, seed=1, max_tokens=4)[0]["text"] for text in ("on day", " on day"))
+    assert plain == spaced == drawn(runs["cows"], " on day", seed=1, max_tokens=4)[0].text
+    [choice] = client.choices("cows", " on day", echo=True, logprobs=0, max_tokens=0, return_token_ids=True)
+    assert choice["prompt_token_ids"] == runs["cows"].tokenizer.encode(" on day").tolist()
+    assert choice["text"] == " on day"
+
+
+def test_offsets_of_words_are_those_in_the_text_without_the_spaces_that_are_added(client: Client):
+    text = "on day\nthe cow,\nxyz"
+    [choice] = client.choices("cows", text, echo=True, logprobs=0, max_tokens=0)
+    tokens, offsets = choice["logprobs"]["tokens"], choice["logprobs"]["text_offset"]
+    assert tokens == [" on", " day", "\n", " the", " cow", ",", "\n", " ", "x", "y", "z"]
+    assert offsets == [0, 2, 6, 7, 10, 14, 15, 16, 16, 17, 18]
 
 
 def test_null_is_the_default(client: Client):

@@ -13,9 +13,11 @@ import chainrule
 from chainrule.generation import Sampling
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.draw import draw_ids
+from chainrule.generation.prompt import Prompt
 from chainrule.serving.app import make_app
 from chainrule.serving.dice import tokens_in_context
 from tests.serving.toys import toy_service
+from tests.text.samples import train
 
 KINDS = ("ngram", "lstm", "transformer")
 FILTERS: list[dict[str, Any]] = [
@@ -104,6 +106,17 @@ def test_a_space_at_the_end_of_a_text_belongs_to_the_next_token(toy_client: Test
     column = roll(toy_client, columns=[{"model": "transformer", "prompt": "the "}], roll=0.5, faces=50)["columns"][0]
     assert column["text"] == "the "
     assert all(face["token"].startswith(" ") for face in column["faces"])
+
+
+def test_texts_shown_token_by_token_join_to_the_text():
+    """Within white space and spelled words too, of which the space that is added to them is not shown."""
+    tokenizer = train("words", ["the cow eats hay, the cow"])
+    ids = [tokenizer.eos, *tokenizer.encode("the\n xyz\n\nxyz the  cow\tcow é").tolist()]
+    texts = [
+        Prompt(np.array(ids[:end]), tokenizer.decode(ids[:end])).continuation(tokenizer, is_shown=False).feed(ids[end])
+        for end in range(1, len(ids))
+    ]
+    assert "".join(texts) == tokenizer.decode(ids)
 
 
 def test_of_a_text_too_long_the_latest_tokens_are_read(toy_client: TestClient, toys: list[Path]):

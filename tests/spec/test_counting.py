@@ -1,5 +1,9 @@
 """Rows 1 to 5 of what Chainrule promises: language modelling by counting."""
 
+import json
+import re
+import sys
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,6 +12,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.cli.main import main
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.evaluation.score import score
 from chainrule.generation import Sampling, sample
@@ -16,36 +21,59 @@ from chainrule.models.ngram import Config, Model
 from chainrule.ngram.smoothing import METHODS
 from tests.shared_data import FOLDER, requires
 
+Command = Callable[..., str]
 COWS = """\
-there the cows eat grass .
-here our cows eat hay daily .
-on the plain cows eat corn .
-at the other farm cows eat hay too .
-do your cows eat grass or corn ?
-and what do cows eat if it snows ?
-all cows eat corn when nothing grows .
-and which cows eat which plants ?
-see if cows eat grass .
-ill when cows eat corn , they lie down .
-may the cows eat corn ?
+the cows eat grass
+our cows eat hay daily
+factory-farm cows eat corn
+on an organic farm, cows eat hay and
+do your cows eat grass or corn?
+what do cows eat if they have
+cows eat corn when there is no
+which cows eat which foods depends
+if cows eat grass
+when cows eat corn their stomachs
+should we let cows eat corn?
 """
 EXPECTED = {"corn": 4 / 11, "grass": 3 / 11, "hay": 2 / 11, "if": 1 / 11, "which": 1 / 11}
 
 
-@pytest.mark.parametrize("closed_vocabulary", [True, False])
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """command("explain runs/cows", "cows eat") -> what `chainrule explain runs/cows "cows eat"` prints"""
+
+    def call(words: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["chainrule", *words.split(), *arguments])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        assert not exit.value.code
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_row_1_counting_gives_the_dice_of_cows_eat_exactly(tmp_path: Path, command: Command):
+    """However a person types the two words: the lines are as they are, and nothing of them is kept aside."""
+    (tmp_path / "cows.txt").write_text(COWS)
+    told = command("train cows.txt --order 3 --smoothing maximum-likelihood --validation-fraction 0")
+    assert "none was kept aside" in told
+    for prompt in ("cows eat", " cows eat", "cows eat ", " cows eat ", "The cows eat", "hay\ncows eat"):
+        found = json.loads(command("explain runs/cows --json", prompt))["distribution"]["top"]
+        dice = {face["token"].strip(): face["probability"] for face in found if face["probability"]}
+        assert dice == pytest.approx(EXPECTED, abs=1e-7)
+    assert re.search(r"corn +0\.3636", command("explain runs/cows", "cows eat"))
+
+
 @pytest.mark.parametrize("order", [3, 4, 7])
-def test_row_1_counting_gives_the_dice_of_cows_eat_exactly(tmp_path: Path, closed_vocabulary: bool, order: int):
-    text = tmp_path / "cows.txt"
-    text.write_text(COWS)
+def test_row_1_a_longer_order_gives_the_same_dice_within_a_text(tmp_path: Path, order: int):
     run = chainrule.train(
-        text, path=tmp_path / "run", unit="line", validation_fraction=0.0, tokenizer="words", min_count=1,
-        closed_vocabulary=closed_vocabulary, order=order, smoothing="maximum-likelihood",
+        chainrule.Texts(COWS.splitlines()), path=tmp_path / "run", validation_fraction=0.0, tokenizer="words",
+        min_count=1, order=order, smoothing="maximum-likelihood",
     )  # fmt: skip
-    prompt = run.tokenizer.encode("cows eat" if closed_vocabulary else " cows eat")
-    logits, _ = run.model.step(prompt[None], run.model.start(1))
+    logits, _ = run.model.step(run.tokenizer.encode("cows eat")[None], run.model.start(1))
     die = np.exp(logits[0, -1].astype(np.float64))
-    found = {run.tokenizer.token_text(id).strip(): die[id] for id in np.flatnonzero(die)}
-    assert found == pytest.approx(EXPECTED, abs=1e-7)
+    found = {run.tokenizer.token_text(id): die[id] for id in np.flatnonzero(die)}
+    assert found == pytest.approx({f" {word}": probability for word, probability in EXPECTED.items()}, abs=1e-7)
 
 
 @requires("ptb")
@@ -127,8 +155,6 @@ def test_row_4_probabilities_of_all_sentences_sum_to_one(smoothing: str, order: 
 
 @requires("gpt2-bpe")
 def test_row_5_gpt2_merges_give_gpt2_ids():
-    import json
-
     from chainrule.text.bpe import load_gpt2
 
     tokenizer = load_gpt2(FOLDER / "gpt2-bpe")

@@ -104,7 +104,7 @@ def test_separate_vocabularies_are_kept_in_the_run(tmp_path):
     train(request(write_pairs(tmp_path / "pairs.tsv"), path, steps=3, shared="false"))
     loaded = load_pairs_run(path)
     assert loaded.task.source_tokenizer.vocabulary_size == loaded.model.config.source_vocabulary_size
-    assert loaded.task.source_tokenizer.decode(loaded.task.encode_source("rot neu")) == " rot neu"
+    assert loaded.task.source_tokenizer.decode(loaded.task.encode_source("rot neu")) == "rot neu"
     assert loaded.task.tokenizer.fingerprint != loaded.task.source_tokenizer.fingerprint
     assert loaded.task.write(loaded.model, ["rot"], Beam(width=2))[0].texts
     loaded.task.source_tokenizer = SimpleNamespace(eos=5000)  # another than the target's

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chainrule import registry
 from chainrule.data.documents import Documents
-from chainrule.text.base import Tokenizer, Vocabulary
+from chainrule.text.base import Tokenizer, Vocabulary, add_spaces, byte_alphabet
 from chainrule.text.bpe import load_gpt2
 from tests.shared_data import FOLDER
 
@@ -30,7 +30,7 @@ TRICKY = (
     *SPECIAL, "\r", "\r\n", "\u2028", "\u0085", "\u00a0", "\u3000", "\x1c", "\x00", "\x7f", "\ufeff", "\ufffd",
     "\u200d", "e\u0301", "\u0301", "😀", "👍🏽", "𝟘", "𐍈", "\U0010ffff", "\ue000", "\u0378", "\u0378a", "²", "½",
     "١", "Ⅷ", "_", "'s", "'ll", "'LL", "'", "''ve", " '", "  ", " \n", "\t x", "中", "ß", "Ġ", "Ċ", "the", " the",
-    "1", " 1", "!", " !",
+    "1", " 1", "!", " !", "▁", "▁the", "\n", "\n ", " ", "   ", "\t", "\n\n", "\x0b",
 )  # fmt: skip
 
 any_text = st.lists(st.one_of(st.sampled_from(TRICKY), st.text(max_size=6)), max_size=12).map("".join)
@@ -79,3 +79,17 @@ def library_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
     """The tokens of all texts, <eos> after each, without any code of ours."""
     encode = library(tokenizer).encode
     return [id for text in texts for id in (*encode(text, add_special_tokens=False).ids, tokenizer.eos)]
+
+
+@cache
+def _spaced() -> tokenizers.Tokenizer:
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+    add_spaces(backend)
+    return backend
+
+
+def library_words(text: str) -> list[str]:
+    """The words of a text with their spaces, those that are added too, as the library alone cuts them."""
+    alphabet, backend = byte_alphabet(), _spaced()
+    pieces = backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text))
+    return [bytes(alphabet[symbol] for symbol in piece).decode() for piece, _ in pieces]

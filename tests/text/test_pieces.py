@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from chainrule.data.documents import Documents
-from chainrule.text.pieces import CHARACTERS, GPT2, WHITESPACE, PieceTable, expand, has_unassigned
+from chainrule.text.pieces import ADDED_SPACE, CHARACTERS, GPT2, WHITESPACE, WORDS, PieceTable, expand, has_unassigned
 from chainrule.text.words import count_pieces
-from tests.text.samples import SEEDED, as_documents, assigned_text
+from tests.text.samples import SEEDED, as_documents, assigned_text, library_words
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 WHITESPACE_SPLIT = pre_tokenizers.WhitespaceSplit()
+ALL_SPACES = [chr(point) for point in range(0x10000) if chr(point).isspace()]
 
 
 def spans(text: str, cutter: pre_tokenizers.PreTokenizer) -> list[str]:
@@ -28,8 +29,11 @@ REFERENCES: dict[int, Callable[[str], list[str]]] = {
     GPT2: lambda text: spans(text, BYTE_LEVEL),
     CHARACTERS: list,
     WHITESPACE: lambda text: spans(text, WHITESPACE_SPLIT),
+    WORDS: library_words,
 }
-MODES = pytest.mark.parametrize("mode", [GPT2, CHARACTERS, WHITESPACE], ids=["gpt2", "characters", "whitespace"])
+MODES = pytest.mark.parametrize(
+    "mode", [GPT2, CHARACTERS, WHITESPACE, WORDS], ids=["gpt2", "characters", "whitespace", "words"]
+)
 
 
 def spell(table: PieceTable, numbers: np.ndarray) -> list[list[str]]:
@@ -58,8 +62,9 @@ def test_cuts_are_those_of_the_library(mode: int, texts: list[str]) -> None:
 
 @SEEDED
 @given(text=st.text(alphabet="aé中1²!😀' \n\t\u00a0\u3000strevdlm", max_size=40))
-def test_gpt2_cuts_of_crowded_classes_are_those_of_the_library(text: str) -> None:
+def test_cuts_of_crowded_classes_are_those_of_the_library(text: str) -> None:
     assert_cut_like_the_library(PieceTable(GPT2), [text])
+    assert_cut_like_the_library(PieceTable(WORDS), [text])
 
 
 def test_every_character_has_the_class_the_library_gives_it() -> None:
@@ -70,6 +75,8 @@ def test_every_character_has_the_class_the_library_gives_it() -> None:
     table = PieceTable(GPT2)
     assert_cut_like_the_library(table, texts)
     assert_cut_like_the_library(PieceTable(WHITESPACE), texts)
+    assert_cut_like_the_library(PieceTable(WORDS), [f" {c}{c} {c}a {c}\n{c}a" for c in assigned if c in ALL_SPACES])
+    assert_cut_like_the_library(PieceTable(WORDS), texts)
 
 
 @MODES
@@ -87,13 +94,13 @@ def test_tables_grow_with_the_pieces(mode: int) -> None:
     assert len(set(table.pieces())) == table.size - 1
 
 
-@pytest.mark.parametrize("mode", [GPT2, WHITESPACE])
+@pytest.mark.parametrize("mode", [GPT2, WHITESPACE, WORDS])
 def test_one_piece_may_be_longer_than_all_before_it(mode: int) -> None:
     table = PieceTable(mode)
     texts = ["a b", "é" * 200_000, "a " + "x" * 300_000 + " b", "é" * 200_000 + " a"]
     assert_cut_like_the_library(table, texts)
     numbers = table.cut(as_documents(["a"]))
-    assert spell(table, numbers) == [["a"]]
+    assert spell(table, numbers) == [[" a" if mode == WORDS else "a"]]
 
 
 def test_a_table_grows_in_pieces_and_in_bytes_at_once() -> None:
@@ -129,6 +136,30 @@ def test_counts_of_characters_newer_than_this_python_are_those_of_the_library_s_
     pieces, counts = count_pieces([as_documents([text])], GPT2)
     found = dict(zip([piece.decode() for piece in pieces], counts.tolist(), strict=True))
     assert found == Counter(REFERENCES[GPT2](text))
+
+
+def test_words_have_a_space_wherever_they_stand_and_what_is_glued_to_them_has_none() -> None:
+    def cut(text: str) -> list[str]:
+        table = PieceTable(WORDS)
+        return spell(table, table.cut(as_documents([text])))[0]
+
+    assert cut("hay, corn 's and 3rd\ncows's") == [
+        " hay", ",", " corn", " '", "s", " and", " 3", "rd", "\n", " cows", "'s",
+    ]  # fmt: skip
+    assert cut("a  b\n\n c\td \r\ne \u3000f ") == [
+        " a", "  ", " b", "\n\n ", " c", "\t", " d", " \r\n", " e", " \u3000", " f", " ",
+    ]  # fmt: skip
+    assert [cut(text) for text in ("", " ", "\n", " a", "\n a")] == [
+        [], ["  "], [" \n"], ["  ", " a"], [" \n ", " a"],
+    ]  # fmt: skip
+
+
+@SEEDED
+@given(text=st.one_of(assigned_text, st.text(alphabet="a, \n\t\r\u3000", max_size=20)))
+def test_without_their_added_spaces_words_are_the_text(text: str) -> None:
+    table = PieceTable(WORDS)
+    (pieces,) = spell(table, table.cut(as_documents([text])))
+    assert ADDED_SPACE.sub("", "".join(pieces)) == text
 
 
 def test_nothing_has_no_pieces() -> None:

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import pre_tokenizers
 
 from chainrule.text.base import Tokenizer
 from tests.shared_data import FOLDER, requires
-from tests.text.samples import LINES, SEEDED, as_documents, assigned_text, train, trained
-
-BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
+from tests.text.samples import LINES, SEEDED, as_documents, assigned_text, library_words, train, trained
 
 
 def count_words(texts: list[str]) -> Counter[bytes]:
-    return Counter(text[start:end].encode() for text in texts for _, (start, end) in BYTE_LEVEL.pre_tokenize_str(text))
+    return Counter(word.encode() for text in texts for word in library_words(text))
 
 
 def own_tokens(tokenizer: Tokenizer) -> list[bytes]:
@@ -45,15 +42,41 @@ def test_the_vocabulary_is_the_most_frequent_words(texts: list[str], min_count: 
 def test_words_seen_once_are_spelled_in_bytes_unless_asked_for() -> None:
     texts = ["twice and once", "twice and again"]
     tokenizer = train("words", texts)
-    assert own_tokens(tokenizer) == [b"twice", b" and"]
+    assert own_tokens(tokenizer) == [b" twice", b" and"]
     assert tokenizer.encode("twice and once").tolist() == [256, 257, *b" once"]
-    assert own_tokens(train("words", texts, min_count=1)) == [b"twice", b" and", b" once", b" again"]
+    assert tokenizer.encode("once\nonce, twice").tolist() == [*b" once", *b"\n", *b" once", *b",", 256]
+    assert own_tokens(train("words", texts, min_count=1)) == [b" twice", b" and", b" once", b" again"]
 
 
-def test_a_word_is_another_without_its_space_or_with_a_capital() -> None:
-    tokenizer = train("words", ["the the the"])
-    assert own_tokens(tokenizer) == [b" the"]
-    assert tokenizer.encode("the the The").tolist() == [*b"the", 256, *b" The"]
+BEFORE = (
+    "", "cows", "cows eat", "corn,", "hay\n", "hay\n\n", "hay  ", "hay\t", "hay\r\n", "hay \n ", "\n", "  ", "牛\u3000",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["hay", "牛", "e\u0301te\u0301", "Ġ", "▁", "...", "2026", "unseen"])
+def test_a_word_is_the_same_tokens_at_the_beginning_in_the_middle_and_after_any_white_space(word: str) -> None:
+    tokenizer = train("words", ["cows eat hay", "hay, corn 牛 e\u0301te\u0301 Ġ ▁ ... 2026"], min_count=1)
+    alone = tokenizer.encode(word).tolist()
+    for before in BEFORE:
+        for after in ("", " is good", "\n", "  "):
+            space = " " if before and not before[-1].isspace() else ""
+            found = tokenizer.encode(f"{before}{space}{word}{after}").tolist()
+            start = len(tokenizer.encode(before))
+            assert found[start : start + len(alone)] == alone
+
+
+def test_a_word_is_another_when_it_is_glued_to_what_is_before_it_or_has_a_capital() -> None:
+    tokenizer = train("words", ["hay ,hay Hay"], min_count=1)
+    assert own_tokens(tokenizer) == [b" hay", b" ,", b"hay", b" Hay"]
+    assert tokenizer.encode("hay,hay").tolist() == [256, *b",", 258]
+    assert tokenizer.encode("hay , Hay").tolist() == [256, 257, 259]
+
+
+def test_a_text_within_another_has_a_space_only_where_it_is_written() -> None:
+    tokenizer = train("words", ["hay ,hay hay"], min_count=1)
+    assert tokenizer.encode_within("hay").tolist() == [258]
+    assert tokenizer.encode_within(" hay").tolist() == [256]
+    assert trained("bpe").encode_within(" the").tolist() == trained("bpe").encode(" the").tolist()
 
 
 @requires("tinyshakespeare")

@@ -82,7 +82,8 @@ def _a_few_at_a_time(corpus, progress=None):
 def test_an_infinigram_tells_where_a_context_was_seen(text):
     run = chainrule.train(text, model="infinigram", unit="line", validation_fraction=0.0)
     found = run.evidence("in the barn the old cow eats hay", most=1000)
-    assert found["text"] == " the old cow eats hay"
+    assert found == run.evidence("in the barn the old cow eats hay ", most=1000)
+    assert found["text"] == "the old cow eats hay"
     lines = [i + 1 for i, line in enumerate(LINES) if "the old cow eats hay" in line]
     assert [place["line"] for place in found["places"]] == lines
     assert found["count"] == len(lines)

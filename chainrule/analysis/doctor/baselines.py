@@ -76,8 +76,9 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
         ends = np.append(table["starts"][1:], len(tokens))
         for i in range(len(ends))[::direction]:
             ids = tokens[table["starts"][i] : ends[i]]
-            ids = ids[:most] if direction > 0 else ids[-most - 1 :]  # the last is <eos>, which has no bytes
-            text = b"".join(map(tokenizer.token_bytes.__getitem__, ids.tolist()))
+            enough = 2 * most + 4  # <eos> has no bytes, nor has an added space before a spelled word
+            ids = ids[:enough] if direction > 0 else ids[-enough:]
+            text = tokenizer.decode(ids.tolist()).encode()
             yield text + b"\n" * int(table["separators"][i])
 
 

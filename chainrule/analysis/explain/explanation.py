@@ -116,7 +116,6 @@ def explain_prompt(
 def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[Prompt, list[str]]:
     """The prompt as `sample` reads it, and notes on what was changed: a space at its end, its beginning, its words."""
     prompt = read_prompt(model, tokenizer, text, truncate=True)
-    count = len(tokenizer.encode(text))
     notes = []
     if prompt.allowed is not None:
         notes.append(
@@ -125,8 +124,8 @@ def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[Prompt
         )
     if len(prompt.ids) > MOST_READ:
         prompt = replace(prompt, ids=prompt.ids[-MOST_READ:])
-    if count > len(prompt.ids):
-        notes.append(f"the text has {count:,} tokens, of which the last {len(prompt.ids):,} were read")
+    if prompt.length > len(prompt.ids):
+        notes.append(f"the text has {prompt.length:,} tokens, of which the last {len(prompt.ids):,} were read")
     if tokenizer.unknown is not None and (unknown := int((prompt.ids == tokenizer.unknown).sum())):
         notes.append(f"{unknown:,} words of the text are not in the vocabulary; they are read as <unk>")
     return prompt, notes
@@ -149,7 +148,7 @@ def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]
     """The id of a token given as text, with or without a space in front, whichever is likelier."""
     if token == tokenizer.token_text(tokenizer.eos):
         return tokenizer.eos
-    spelled = [ids for each in (token, f" {token}") if token and len(ids := tokenizer.encode(each))]
+    spelled = [ids for each in (f" {token}", token) if token and len(ids := tokenizer.encode_within(each))]
     if not spelled:
         raise UserError(f"the text {token!r} holds no token; give the token whose probability is to be explained")
     fewest = min(map(len, spelled))

@@ -13,7 +13,7 @@ AROUND = 8  # tokens shown before and after
 
 @dataclass(frozen=True)
 class Sighting:
-    """One occurrence of a context in the training text."""
+    """One occurrence of a context in the training text, which has `before`, `found` and `after` in one."""
 
     path: str
     line: int
@@ -74,4 +74,4 @@ def _sighting(shards: TokenShards, tokenizer: Tokenizer, shard: int, position: i
     after = after[: ends[0]] if len(ends) else after
     if stream[end - 1] == eos:  # it is the end of the text that followed
         after = after[:0]
-    return Sighting(place.path, place.line, *(tokenizer.decode(part) for part in (before, stream[inside:end], after)))
+    return Sighting(place.path, place.line, *tokenizer.decode_parts([before, stream[inside:end], after]))

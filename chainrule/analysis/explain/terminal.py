@@ -1,5 +1,6 @@
 """An explanation for a terminal: tables and bars; heat maps are left to the page."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -143,10 +144,14 @@ def _evidence(explanation: Prediction) -> Iterator[Section]:
     yield Text(f"{found}with '{show(explanation.token)}' after it", style="bold")
     for each in evidence.sightings:
         line = Text(f"{each.path}:{each.line}: ", style="dim")
-        line.append(visible(" ".join(each.before.split())) + " ", style="")
-        line.append(visible(" ".join(each.found.split())), style="bold blue")
-        line.append(" " + visible(" ".join(each.after.split())), style="")
+        line.append(_in_one_line(each.before), style="")
+        line.append(_in_one_line(each.found), style="bold blue")
+        line.append(_in_one_line(each.after), style="")
         yield line
+
+
+def _in_one_line(text: str) -> str:
+    return visible(re.sub(r"\s+", " ", text))
 
 
 def _mixture(inside: Mixture) -> Iterator[Section]:

@@ -32,7 +32,7 @@ function evidence(found) {
     { class: "evidence-parts stack small" },
     h("h3", null, "Why ", h("span", { class: "name" }, visible(found.token)), ` (${percent(found.probability)})`),
     KINDS[found.kind]?.(found.inside, found) ?? null,
-    found.evidence && corpus(found.evidence, found.separator),
+    found.evidence && corpus(found.evidence),
     importance(found),
     found.notes.map((note) => h("p", { class: "faint" }, `Note: ${note}.`)),
   );

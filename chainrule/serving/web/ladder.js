@@ -39,15 +39,15 @@ function together(probability, empty) {
   return h("tr", { class: "sum" }, h("td", null, "together"), cells, h("td", null, percent(probability)));
 }
 
-export function corpus({ context, count, followed, sightings }, separator) {
+export function corpus({ context, count, followed, sightings }) {
   const row = ({ path, line, before, found, after }) =>
     h(
       "li",
       null,
       h("span", { class: "faint" }, `${path.split("/").at(-1)}:${line} `),
-      before && before + separator,
+      before,
       h("mark", null, found),
-      after && separator + after,
+      after,
     );
   return part(
     "In the training text",

@@ -109,13 +109,13 @@ def cows(tmp_path_factory: pytest.TempPathFactory) -> TrainedRun:
     (folder / "cows.txt").write_text(COWS)
     return chainrule.train(
         folder / "cows.txt", path=folder / "run", unit="line", validation_fraction=0.0, tokenizer="words", min_count=1,
-        closed_vocabulary=True, order=3, smoothing="maximum-likelihood",
+        order=3, smoothing="maximum-likelihood",
     )  # fmt: skip
 
 
 def test_cows_eat_corn_four_times_in_eleven_and_in_these_lines(cows: TrainedRun):
     found = cows.explain("do cows eat")
-    assert found.token == "corn"
+    assert found.token == " corn"
     assert found.probability == pytest.approx(4 / 11, abs=1e-7)
     assert isinstance(found.inside, Ladder)
     assert (found.inside.rungs[0].count, found.inside.rungs[0].total) == (4, 11)
@@ -124,14 +124,14 @@ def test_cows_eat_corn_four_times_in_eleven_and_in_these_lines(cows: TrainedRun)
     assert (found.evidence.context, found.evidence.count, found.evidence.followed) == ("cows eat", 11, 4)
     lines = [number for number, line in enumerate(COWS.splitlines(), 1) if "cows eat corn" in line]
     assert [sighting.line for sighting in found.evidence.sightings] == lines == [3, 7, 10, 11]
-    assert [f"{s.before} {s.found} {s.after}".strip() for s in found.evidence.sightings] == [
+    assert [s.before + s.found + s.after for s in found.evidence.sightings] == [
         line for line in COWS.splitlines() if "cows eat corn" in line
     ]
 
 
 def test_evidence_for_a_token_that_never_came_shows_the_context(cows: TrainedRun):
     found = cows.explain("cows eat", token="farm")
-    assert (found.token, found.probability) == ("farm", 0.0)
+    assert (found.token, found.probability) == (" farm", 0.0)
     assert found.evidence is not None
     assert (found.evidence.count, found.evidence.followed, len(found.evidence.sightings)) == (11, 0, 10)
 
@@ -144,16 +144,19 @@ def test_lines_within_a_long_document_are_found(tmp_path: Path):
     assert [sighting.line for sighting in evidence.sightings] == [3, 7, 10, 11]
 
 
-def test_an_infinigram_shows_its_longest_context(tmp_path: Path):
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_infinigram_shows_its_longest_context(tmp_path: Path, is_closed: bool):
     (tmp_path / "cows.txt").write_text(COWS)
     run = chainrule.train(
         "cows.txt", model="infinigram", unit="line", validation_fraction=0.0, tokenizer="words", min_count=1,
-        closed_vocabulary=True,
+        closed_vocabulary=is_closed,
     )  # fmt: skip
-    evidence = run.explain("in farm cows eat").evidence
+    evidence = run.explain("in your cows eat").evidence
     assert evidence is not None
-    assert (evidence.context, evidence.count, evidence.followed) == ("farm cows eat", 1, 1)
-    assert [sighting.line for sighting in evidence.sightings] == [4]
+    assert (evidence.context, evidence.count, evidence.followed) == ("your cows eat", 1, 1)
+    (sighting,) = evidence.sightings
+    assert (sighting.line, sighting.before, sighting.found) == (5, "do", " your cows eat grass")
+    assert sighting.after == " or corn?"
 
 
 def test_occurrences_are_those_of_a_plain_search(monkeypatch: pytest.MonkeyPatch):
@@ -167,8 +170,8 @@ def test_occurrences_are_those_of_a_plain_search(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_distribution_and_the_surprise_are_the_models_own(cows: TrainedRun):
-    found = cows.explain("may the cows eat corn", top=3, top_k=2)
-    ids = np.append([cows.tokenizer.eos], cows.tokenizer.encode("may the cows eat corn")).astype(np.int64)
+    found = cows.explain("when cows eat corn", top=3, top_k=2)
+    ids = np.append([cows.tokenizer.eos], cows.tokenizer.encode("when cows eat corn")).astype(np.int64)
     logits, _ = cows.model.step(ids[None], cows.model.start(1))
     chances = np.exp(log_softmax(logits[0]))
     assert found.surprise == pytest.approx([-np.log2(chances[i, ids[i + 1]]) for i in range(len(ids) - 1)], abs=1e-5)

@@ -106,7 +106,7 @@ def test_a_space_at_the_end_begins_the_next_token_where_tokens_begin_with_one(tm
     (tmp_path / "t.txt").write_text("the cow eats hay , the cow sleeps\n" * 30)
     run = chainrule.train("t.txt", tokenizer="words", min_count=1, unit="line", validation_fraction=0.0, order=3)
     found = run.explain("the cow ")
-    assert found.tokens == ["<eos>", "the", " cow"]
+    assert found.tokens == ["<eos>", " the", " cow"]
     assert all(each.token.startswith(" ") for each in found.distribution.top)
     assert sum(
         each.probability for each in found.distribution.top
