@@ -99,6 +99,7 @@ def _train(
     path: StrPath | None = None,
     overwrite: bool = False,
     tensorboard: bool = False,
+    one: bool = False,
     **settings: object,
 ) -> Run:
     if "task" in settings:
@@ -121,6 +122,7 @@ def _train(
         path=Path(path) if path else None,
         overwrite=overwrite,
         tensorboard=tensorboard,
+        one=one,
     )
     return train_request(request)
 

@@ -1,7 +1,7 @@
 """`chainrule train`: a model of your text."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,7 +14,7 @@ from chainrule.text.settings import Tokenization
 from chainrule.training.recipe import Recipe
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.figures import Evaluation
+    from chainrule.evaluation.figures import EnsembleEvaluation, Evaluation
     from chainrule.runs.folder import Run
     from chainrule.runs.records import TrainedEvent
 
@@ -22,9 +22,9 @@ TEXT = "Text to learn from"
 TOKENS = "Tokens"
 MODEL = "Model"
 LEARNING = "Learning by gradient"
-MADE_OF_RUNS = ("cache", "mix")  # by chainrule mix, not by training
+MADE_OF_OTHERS = ("cache", "ensemble", "mix")  # not trained by themselves
 TASKS = ", ".join(dict.fromkeys(["language", *registry.names("chainrule.tasks")]))
-MODELS = ", ".join(registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_RUNS)))
+MODELS = ", ".join(registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_OTHERS)))
 
 
 def command(
@@ -50,6 +50,14 @@ def command(
         ),
     ] = None,
     how: Annotated[Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "engine"), panel=LEARNING)],
+    one: Annotated[
+        bool,
+        typer.Option(
+            "--one",
+            help="With --minutes: train a single network, which can be exported, rather than an ensemble.",
+            rich_help_panel=LEARNING,
+        ),
+    ] = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.", rich_help_panel=LEARNING)
     ] = False,
@@ -57,7 +65,8 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{MODELS}. Default: ngram; with a budget, transformer (of words, lstm).",
+            help=f"{MODELS}. Default: ngram; with --minutes alone, an ensemble; with another budget, transformer "
+            "(of words, lstm).",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -117,6 +126,7 @@ def command(
         path=Path(as_) if as_ else None,
         overwrite=overwrite,
         tensorboard=tensorboard,
+        one=one,
         started_at=started_at(),
     )
     _report(train(request), as_json)
@@ -170,6 +180,7 @@ def _report(run: "Run", as_json: bool) -> None:
         *_describe_learning(metrics),
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
+        *_describe_parts(measured),
         ("run", str(run.path)),
     ]
     output.print_rows(rows)
@@ -187,6 +198,21 @@ def _describe_learning(metrics: "TrainedEvent") -> list[tuple[str, str]]:
     speed = f"{metrics['tokens_per_second']:,} tokens/s"
     best = f"; the best weights are those of step {metrics['best_step']:,}" if metrics["best_step"] else ""
     return [("learning", f"{metrics['steps']:,} steps, {epochs} epochs, {speed}{best}")]
+
+
+def _describe_parts(measured: "Evaluation | None") -> list[tuple[str, str]]:
+    """Of an ensemble: each part by itself on the same text, and counting."""
+    from chainrule.cli.output import number
+
+    if measured is None or "parts" not in measured or not any("saves" in part for part in measured["parts"]):
+        return []
+    parts = cast("EnsembleEvaluation", measured)
+    rows = [
+        (part["name"], f"{number(part['bits_per_byte'], 4)} alone; the mix would be {part['saves']:.1%} worse without")
+        for part in parts["parts"]
+    ]
+    counting = parts.get("counting")
+    return rows if counting is None else [*rows, ("counting", f"{number(counting, 4)}: an n-gram of the same text")]
 
 
 def describe_validation(measured: "Evaluation | None") -> str:

@@ -53,6 +53,7 @@ class EnsemblePart(TypedDict):
     name: str
     architecture: str
     bits_per_byte: float | None
+    saves: float  # the share of its bits that the ensemble would need more without this part
 
 
 class EnsembleEvaluation(Evaluation):

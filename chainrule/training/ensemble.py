@@ -1,14 +1,16 @@
 """`--minutes` and nothing else: the best predictor of a text that the time allows, made of everything that pays.
 
-Contexts that vote, an n-gram of words and a network of bytes learn from the training text; the weights that mix them are
-learned from a part of it that none of them has seen; counting, which then also reads that part, goes first to the run
-if it is better alone. The validation text chooses nothing, so what is reported on it is what other text would get.
+Contexts that vote, an n-gram of words and, where there is time for one, a network learn from most of the training text.
+The rest of it, which none of them has seen, chooses: the weights that mix them are learned from it, a network that
+saves too little is left out, and counting alone takes the place of all where it is better. The validation text chooses
+nothing, so what is reported on it is what other text of that kind would get.
 """
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
 
@@ -16,14 +18,14 @@ import numpy as np
 
 from chainrule.data.shards import TokenShards
 from chainrule.data.texts import Texts
-from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart
+from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart, Evaluation
 from chainrule.evaluation.stream import figures_of
 from chainrule.models import contextmixing, wordgram
 from chainrule.models._bits import score_bits
 from chainrule.models.contract import LanguageModel, architecture_of
 from chainrule.models.ensemble import Config, Model
-from chainrule.progress import say
-from chainrule.runs.folder import Run
+from chainrule.progress import say, size
+from chainrule.runs.folder import TOKENS_FOLDER, Run
 from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.records import TrainingFigures
 from chainrule.runs.write import RunContents, write_run
@@ -33,17 +35,20 @@ from chainrule.text.choice import Tokenization
 from chainrule.training.request import Request, default_name
 
 ARCHITECTURE = "ensemble"
-CHOOSING_PART = 0.1  # of the training text is kept from the parts, to learn how to mix them
+CONTEXTS, WORDS, NETWORK = "contexts", "words", "network"  # the parts
+BYTES = Tokenization(tokenizer="bytes")
+MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
+CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 200_000
-FEWEST_DOCUMENTS = 8  # below, and of fewer bytes, there is no text to spare for choosing
-FEWEST_BYTES = 2_000
+FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.4  # of the time, at the most, goes to reading for the contexts
 EVALUATED_PART = 0.1  # and to measuring at the end
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
-NETWORK_SECONDS = 100.0  # of less time, starting it takes too much
+NETWORK_SECONDS = 100.0  # in less time it does not get far enough
+NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
-WRITING_SECONDS = 1.5
+WRITING_SECONDS = 2.0
 PASSES = 3  # through the text that the weights are learned from
 TrainPart = Callable[[Request], Run]
 
@@ -63,9 +68,9 @@ def is_open(request: Request) -> bool:
     )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Clock:
-    """What is left of a budget in seconds."""
+    """A budget in seconds that began at some time."""
 
     total: float
     started_at: float
@@ -75,17 +80,26 @@ class Clock:
         return self.total - (time.time() - self.started_at)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Text:
-    """The training text as streams eos d1 eos ... eos: what the parts learn from, and what their weights do."""
+    """The training text as streams eos d1 eos ... eos: what the parts learn from, and what they are chosen by."""
 
     learning: np.ndarray
     choosing: np.ndarray  # empty where there is too little text
-    documents: tuple[list[str], list[str]] = field(default_factory=lambda: ([], []))  # the same as strings
+    learning_documents: list[str] = field(default_factory=list)
+    choosing_documents: list[str] = field(default_factory=list)
 
     @property
     def whole(self) -> np.ndarray:
         return np.concatenate([self.learning, self.choosing[1:]])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An ensemble, and the share of its bits that it would need more without each part."""
+
+    model: Model
+    saved: dict[str, float] = field(default_factory=dict)
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -93,99 +107,122 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
     clock = Clock(float(request.settings["minutes"]) * 60, request.started_at)
     path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
-    tokenization = Tokenization(tokenizer="bytes")
-    material = Material(request.inputs, request.validation, request.reading, request.splitting, tokenization)
+    material = Material(request.inputs, request.validation, request.reading, request.splitting, BYTES)
     source = Task.open_data(material, NoSettings())
     with new_run(path, request.overwrite) as folder:
         prepared = Task.prepare(material, NoSettings(), source, folder)
-        task = Task(folder)
-        parts_folder = folder / "trying"
-        parts_folder.mkdir()
+        task, trying = Task(folder), folder / "trying"
+        trying.mkdir()
         try:
-            model, counting = _make(request, task, parts_folder, clock, train_part)
-            validation = measure(model, TokenShards(folder / "tokens", "validation"), clock.total * EVALUATED_PART)
+            counted = _count(request, trying, train_part)
+            chosen = make(request, task, trying, clock, train_part)
+            held_out = TokenShards(folder / TOKENS_FOLDER, "validation")
+            validation = None if chosen is None else measure(chosen, held_out, clock)
         finally:
-            rmtree(parts_folder, ignore_errors=True)
-        if validation is not None:
-            validation["counting"] = counting
-            say(_summarise(validation))
-        write_run(folder, _contents(request, path, model, task, prepared, validation))
+            rmtree(trying, ignore_errors=True)
+        if chosen is not None:
+            if validation is not None and counted is not None:
+                validation["counting"] = counted["bits_per_byte"]
+            write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
+    if chosen is None:
+        say("counting alone is better than all that was tried")
+        return train_part(replace(request, settings={}, path=path, overwrite=True))
     return Run(path)
 
 
-def _make(
-    request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart
-) -> tuple[Model, float | None]:
-    """The ensemble, and the bits per byte of counting alone on the text that the weights were learned from."""
+def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart) -> Chosen | None:
+    """The ensemble; None where counting alone is better."""
     text = split(task)
-    size = len(text.learning)
-    say(f"{size:,} bytes to learn from, {max(len(text.choosing) - 1, 0):,} to choose by; {clock.left:.0f} s left")
+    say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     with ThreadPoolExecutor(1) as pool:
-        words = pool.submit(lambda: wordgram.Model(wordgram.SIZES["medium"], 257, 256).fit([text.learning]))
+        counting_words = pool.submit(_count_words, text.learning)
         contexts = read_contexts(text.learning, clock)
-        parts: list[LanguageModel] = [contexts, words.result()]
-    names = ["contexts", "words"]
-    counting = None
-    if len(text.choosing):
-        counting = _count(request, text, folder, train_part)
+        parts: dict[str, LanguageModel] = {CONTEXTS: contexts, WORDS: counting_words.result()}
+    if not len(text.choosing):
+        return Chosen(_ensemble(parts))
     network = _train_network(request, text, folder, clock, train_part)
     if network is not None:
-        parts, names = [*parts, network], [*names, "network"]
-    model = Model(Config(), parts, names)
-    if len(text.choosing):
-        model = choose(model, text.choosing)
-        contexts.read_more(text.choosing)
-        model.parts = tuple(
-            wordgram.Model(part.config, 257, 256).fit([text.whole]) if isinstance(part, wordgram.Model) else part
-            for part in model.parts
-        )
-    return model, counting
+        parts[NETWORK] = network
+    model = _ensemble(parts)
+    found = model.ask(text.choosing)
+    chosen = choose(model, found, text.choosing)
+    if _is_beaten(chosen.model, found[: len(chosen.model.parts)], request, text, folder, train_part):
+        return None
+    contexts.read_more(text.choosing)
+    parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
+    last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
+    return replace(chosen, model=last)
+
+
+def _ensemble(parts: dict[str, LanguageModel]) -> Model:
+    return Model(Config(), list(parts.values()), list(parts))
 
 
 def split(task: Task) -> Text:
     """The training text of a task, with documents from all over it kept for choosing where there are enough."""
-    shards = TokenShards(task.folder / "tokens", "train")
-    streams = [np.asarray(shards.tokens(shard)) for shard in range(len(shards))]
-    whole = np.concatenate([streams[0], *(stream[1:] for stream in streams[1:])])
-    ends = np.flatnonzero(whole == task.tokenizer.eos)
-    wanted = min(CHOOSING_PART * len(whole), MOST_CHOOSING_BYTES)
-    if len(ends) - 1 < FEWEST_DOCUMENTS or len(whole) < FEWEST_BYTES:
-        say("too little text to keep some for choosing: all parts have equal weights")
-        return Text(whole, whole[:0])
-    order = np.random.default_rng(0).permutation(len(ends) - 1)
-    sizes = np.diff(ends)[order]
-    count = max(int(np.searchsorted(np.cumsum(sizes), wanted)), 1)
-    chosen = np.zeros(len(order), bool)
-    chosen[order[:count]] = True
-    documents = [whole[first + 1 : last + 1] for first, last in zip(ends[:-1], ends[1:], strict=True)]
-    start = whole[:1]
-    parts = [[each for each, is_in in zip(documents, chosen == keep, strict=True) if is_in] for keep in (False, True)]
-    texts = [[task.tokenizer.decode(each[:-1]) for each in part] for part in parts]
-    return Text(np.concatenate([start, *parts[0]]), np.concatenate([start, *parts[1]]), (texts[0], texts[1]))
+    shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
+    streams = [shards.tokens(shard) for shard in range(len(shards))]
+    documents = [stream[a + 1 : b + 1] for stream in streams for a, b in pairwise(np.flatnonzero(stream == 256))]
+    order = np.random.default_rng(0).permutation(len(documents))
+    upto = np.cumsum([len(documents[i]) for i in order])
+    kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
+    if kept < len(order):
+        say(f"of {size(int(upto[-1]))}, {size(int(upto[kept - 1]))} are read by all but the n-gram")
+    total, start = int(upto[min(kept, len(order)) - 1]), streams[0][:1]
+    count = 0
+    if len(documents) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
+        count = max(int(np.searchsorted(upto, min(CHOOSING_PART * total, MOST_CHOOSING_BYTES))), 1)
+    else:
+        say("too little text to keep some for choosing: all parts weigh the same")
+    choosing = [documents[i] for i in np.sort(order[:count])]
+    learning = [documents[i] for i in np.sort(order[count:kept])]
+    decode = task.tokenizer.decode
+    return Text(
+        np.concatenate([start, *learning]),
+        np.concatenate([start, *choosing]) if count else start[:0],
+        [decode(each[:-1]) for each in learning],
+        [decode(each[:-1]) for each in choosing],
+    )
 
 
 def read_contexts(stream: np.ndarray, clock: Clock) -> contextmixing.Model:
     """As much of the text, and as often, as a share of the time allows."""
-    sample = np.append(stream[: min(len(stream), SPEED_BYTES)], stream[0])
+    sample = np.append(stream[:SPEED_BYTES], stream[0])
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
     began = time.perf_counter()
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
     speed = len(sample) / (time.perf_counter() - began)
-    affordable = speed * clock.left * CONTEXTS_PART
+    affordable = speed * max(clock.left, 0) * CONTEXTS_PART
     passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
-    most = 0 if affordable >= len(stream) else int(affordable)
+    most = 0 if affordable >= len(stream) else max(int(affordable), SPEED_BYTES)
     config = contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
-    say(f"contexts: {speed / 1000:,.0f} kB/s; {f'the last {most:,} bytes' if most else f'{passes} times'}")
+    times = f"{size(most)} of them" if most else f"{passes} time{'s' * (passes > 1)}"
+    say(f"contexts: {size(speed)}/s, so the text is read {times}")
     return contextmixing.Model(config, 257, 256).fit([stream])
 
 
-def _count(request: Request, text: Text, folder: Path, train_part: TrainPart) -> float | None:
-    """Bits per byte of the n-gram that is made without a budget, on the text for choosing."""
-    learning, choosing = (Texts(each) for each in text.documents)
-    part = Request(inputs=(learning.name,), validation=(choosing.name,), path=folder / "counting")
+def _count_words(stream: np.ndarray) -> wordgram.Model:
+    return wordgram.Model(wordgram.SIZES[wordgram.DEFAULT_SIZE], 257, 256).fit([stream])
+
+
+def _count(request: Request, folder: Path, train_part: TrainPart) -> Evaluation | None:
+    """The figures of the n-gram that is made without a budget, of the same text."""
+    trained = train_part(replace(request, settings={}, path=folder / "counting", overwrite=True)).trained
+    return None if trained is None else trained["validation"]
+
+
+def _is_beaten(
+    model: Model, found: np.ndarray, request: Request, text: Text, folder: Path, train_part: TrainPart
+) -> bool:
+    """Whether the n-gram that is made without a budget predicts the text for choosing better."""
+    learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
+    part = Request((learning.name,), validation=(choosing.name,), path=folder / "counted")
     trained = train_part(part).trained
     measured = trained["validation"] if trained else None
-    return None if measured is None else measured["bits_per_byte"]
+    if measured is None or measured["loss"] is None:
+        return False
+    bits = measured["loss"] * measured["tokens"] / NATS_PER_BIT
+    return bits < cross_fitted_bits(model, found, text.choosing)
 
 
 def _train_network(
@@ -193,79 +230,70 @@ def _train_network(
 ) -> LanguageModel | None:
     """A network of bytes, trained for what is left of the time when measuring and writing are taken off."""
     seconds = clock.left - WRITING_SECONDS - clock.total * (EVALUATED_PART + 0.02)
-    if len(text.learning) < NETWORK_BYTES or seconds < NETWORK_SECONDS or not len(text.choosing):
+    if len(text.learning) < NETWORK_BYTES or seconds < NETWORK_SECONDS:
         return None
-    say(f"network: {seconds:.0f} s")
-    learning, choosing = (Texts(each) for each in text.documents)
+    learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
     part = replace(
         request,
         inputs=(learning.name,),
         validation=(choosing.name,),
-        model="lstm",
-        tokenization=Tokenization(tokenizer="bytes"),
+        model=NETWORK_MODEL,
+        tokenization=BYTES,
         settings={"minutes": seconds / 60},
-        path=folder / "network",
+        path=folder / NETWORK,
         started_at=time.time(),
     )
     return train_part(part).model
 
 
-def choose(model: Model, stream: np.ndarray) -> Model:
-    """The ensemble with weights learned from this stream, without a network that saves too little."""
-    found = model.ask(stream)
-    fitted = model.fit(found, stream, PASSES)
+def choose(model: Model, found: np.ndarray, stream: np.ndarray) -> Chosen:
+    """The ensemble with weights learned from a stream that its parts have predicted, without a network, always the
+    last part, that saves too little."""
+    bits, saved = cross_fitted_bits(model, found, stream), {}
     for i, name in enumerate(model.names):
-        without = _without(model, found, stream, i)
-        saved = 1 - _bits(fitted, found, stream) / without
-        say(f"{name}: alone {_bits_alone(found[i], stream, model.eos):.3f} bits per byte, saves {saved:.1%} of the mix")
-        if name == "network" and saved < WORTH_KEEPING:
-            say("the network is left out")
-            return choose(Model(model.config, model.parts[:i], model.names[:i]), stream)
-    return fitted
+        kept = [j for j in range(len(model.parts)) if j != i]
+        rest = Model(model.config, [model.parts[j] for j in kept], [model.names[j] for j in kept])
+        saved[name] = cross_fitted_bits(rest, found[kept], stream) / bits - 1
+        alone = float(-score_bits(found[i], stream, model.eos).astype(np.float64).sum()) / NATS_PER_BIT
+        say(f"{name}: {alone / len(stream):.3f} bits per byte alone; without it the mix needs {saved[name]:.1%} more")
+    if saved.get(NETWORK, 1.0) < WORTH_KEEPING:
+        say("the network saves too little and is left out")
+        return choose(Model(model.config, model.parts[:-1], model.names[:-1]), found[:-1], stream)
+    return Chosen(model.fit(found, stream, PASSES), saved)
 
 
-def _bits(model: Model, found: np.ndarray, stream: np.ndarray) -> float:
-    """Bits per symbol of a stream with weights learned from its first half and then on the way."""
-    half = len(stream) // 2
-    halved = Model(model.config, model.parts, model.names).fit(found[:, : half - 1], stream[:half], PASSES)
-    scores = halved.score_found(found[:, half - 1 :], stream[half - 1 :])
-    return float(-scores.astype(np.float64).mean()) / NATS_PER_BIT
+def cross_fitted_bits(model: Model, found: np.ndarray, stream: np.ndarray) -> float:
+    """Bits of a stream: each half with weights that were learned from the other half."""
+    half, total = len(stream) // 2, 0.0
+    halves = (slice(0, half), slice(half, len(stream) - 1))
+    for mine, other in (halves, halves[::-1]):
+        fitted = model.fit(found[:, other], stream[other.start : other.stop + 1], PASSES)
+        scores = fitted.score_found(found[:, mine], stream[mine.start : mine.stop + 1])
+        total -= float(scores.astype(np.float64).sum()) / NATS_PER_BIT
+    return total
 
 
-def _without(model: Model, found: np.ndarray, stream: np.ndarray, index: int) -> float:
-    kept = [i for i in range(len(model.parts)) if i != index]
-    rest = Model(model.config, [model.parts[i] for i in kept], [model.names[i] for i in kept])
-    return _bits(rest, found[kept], stream)
-
-
-def _bits_alone(bits: np.ndarray, stream: np.ndarray, eos: int) -> float:
-    return float(-score_bits(bits, stream, eos).astype(np.float64).mean()) / NATS_PER_BIT
-
-
-def measure(model: Model, shards: TokenShards, seconds: float) -> EnsembleEvaluation | None:
+def measure(chosen: Chosen, shards: TokenShards, clock: Clock) -> EnsembleEvaluation | None:
     """The figures of an ensemble and of each of its parts on held-out text, or on as much of it as the time allows."""
     if not shards.part.documents:
         return None
-    stream = np.asarray(shards.tokens(0))
+    model, stream = chosen.model, shards.tokens(0)
+    seconds = max(clock.left - WRITING_SECONDS, clock.total * 0.02)
     began = time.perf_counter()
-    sample = stream[: min(len(stream), SPEED_BYTES)]
-    found = model.ask(sample)
-    affordable = int(len(sample) * seconds / (time.perf_counter() - began))
-    if len(stream) > len(sample):
-        stream = stream[: max(affordable, len(sample))]
+    found = model.ask(stream[:SPEED_BYTES])
+    affordable = int(SPEED_BYTES * seconds / (time.perf_counter() - began)) - SPEED_BYTES
+    if len(stream) > SPEED_BYTES and affordable > SPEED_BYTES:
+        stream = stream[:affordable]
         found = model.ask(stream)
+    else:
+        stream = stream[:SPEED_BYTES]
     share = (len(stream) - 1) / shards.part.tokens
-    whole = figures_of(model.score_found(found, stream), shards, share)
     parts: list[EnsemblePart] = []
     for name, part, bits in zip(model.names, model.parts, found, strict=True):
-        alone = figures_of(score_bits(bits, stream, model.eos), shards, share)
-        parts.append({"name": name, "architecture": architecture_of(part), "bits_per_byte": alone["bits_per_byte"]})
-    return {**whole, "parts": parts}
-
-
-def _summarise(validation: EnsembleEvaluation) -> str:
-    parts = ", ".join(f"{part['name']} {part['bits_per_byte']:.3f}" for part in validation["parts"])
-    return f"bits per byte of text that chose nothing: {validation['bits_per_byte']:.3f}; alone: {parts}"
+        alone = figures_of(score_bits(bits, stream, model.eos), shards, share)["bits_per_byte"]
+        saves = chosen.saved.get(name, 0.0)
+        parts.append({"name": name, "architecture": architecture_of(part), "bits_per_byte": alone, "saves": saves})
+    return {**figures_of(model.score_found(found, stream), shards, share), "parts": parts}
 
 
 def _contents(

@@ -17,7 +17,11 @@ from chainrule.training.recipe import BUDGETS, Recipe
 from chainrule.training.request import Request
 
 RECIPE_FIELDS = {each.name for each in fields(Recipe)}
-MADE_OF_RUNS = {"mix": "", "cache": " --cache"}  # architectures made by `chainrule mix`, with its flag
+MADE_OF_RUNS = {  # architectures that are made of other models, and how
+    "mix": "chainrule mix RUN RUN",
+    "cache": "chainrule mix RUN RUN --cache",
+    "ensemble": "chainrule train TEXT --minutes 5",
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
     name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
     if name in MADE_OF_RUNS:
         raise UserError(
-            f"a {name} is not trained on text but made of runs; use: chainrule mix RUN RUN{MADE_OF_RUNS[name]}"
+            f"the model {name} is not trained by itself but made of others; use: {MADE_OF_RUNS[name]}"
         )
     module = registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
     task.check_model(name, module)
