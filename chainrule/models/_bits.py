@@ -52,17 +52,42 @@ def predict_bits(model: LanguageModel, stream: np.ndarray) -> np.ndarray:
     if isinstance(model, PredictsBits):
         return model.bit_probabilities(stream)
     found = np.empty((max(len(stream) - 1, 0), 9), np.float32)
-    symbols = to_bytes(stream, model.eos)
+    if model.context_length is None:
+        _predict_on(model, np.asarray(stream, np.int64), found)
+    else:
+        _predict_windows(model, np.asarray(stream, np.int64), found, model.context_length)
+    return found
+
+
+def _predict_on(model: LanguageModel, ids: np.ndarray, found: np.ndarray) -> None:
+    """One state reads the whole stream, a piece at a time."""
     state = model.start(1)
     for begin in range(0, len(found), SCORED_AT_ONCE):
-        ids = np.asarray(stream[begin : begin + SCORED_AT_ONCE + 1], np.int64)[None, :-1]
-        logits, state = step(model, ids, state)
-        nodes, last = decisions(log_softmax(to_numpy(logits))[0], model.eos)
-        following = symbols[begin + 1 : begin + 1 + len(nodes)].astype(np.int64)
-        path = (following[:, None] | 256) >> np.arange(8, 0, -1)
-        found[begin : begin + len(nodes), :8] = np.take_along_axis(nodes, path, 1)
-        found[begin : begin + len(nodes), 8] = last
-    return found
+        piece = ids[begin : begin + SCORED_AT_ONCE + 1]
+        logits, state = step(model, piece[None, :-1], state)
+        found[begin : begin + len(piece) - 1] = _along(to_numpy(logits)[0], piece[1:], model.eos)
+
+
+def _predict_windows(model: LanguageModel, ids: np.ndarray, found: np.ndarray, context: int) -> None:
+    """Overlapping windows: the first counts whole, of each later one what is new in it."""
+    stride = max(context // 2, 1)
+    first = min(context, len(found))
+    logits, _ = step(model, ids[None, :first], model.start(1))
+    found[:first] = _along(to_numpy(logits)[0], ids[1 : first + 1], model.eos)
+    ends = [*range(first + stride, len(found), stride), len(found)] if first < len(found) else []
+    for begin in range(0, len(ends), max(SCORED_AT_ONCE // context, 1)):
+        group = np.array(ends[begin : begin + max(SCORED_AT_ONCE // context, 1)])
+        windows = ids[group[:, None] + np.arange(-context, 1)]  # (windows, context + 1)
+        logits, _ = step(model, windows[:, :-1], model.start(len(windows)))
+        for end, window, of_window in zip(group, windows, to_numpy(logits), strict=True):
+            found[end - stride : end] = _along(of_window[-stride:], window[-stride:], model.eos)
+
+
+def _along(logits: np.ndarray, following: np.ndarray, eos: int) -> np.ndarray:
+    """P(1) at each decision on the way to the symbols that follow, (symbols, 9), from logits (symbols, vocabulary)."""
+    nodes, last = decisions(log_softmax(logits), eos)
+    path = (to_bytes(following, eos).astype(np.int64)[:, None] | 256) >> np.arange(8, 0, -1)
+    return np.concatenate([np.take_along_axis(nodes, path, 1), last[:, None]], 1)
 
 
 def decisions(log_p: np.ndarray, eos: int) -> tuple[np.ndarray, np.ndarray]:
