@@ -1,0 +1,474 @@
+"""Bytes from a word n-gram: sums of p(word | context) over all words that go on with a byte, or with a range of bytes.
+
+Interpolated smoothing is a sum over contexts, p(w | h) = a(h, w) + leftover(h) p(w | h'), and words are numbered in the
+order of their spellings, so the words with a given beginning are a range R of ids, and a range of the children of each
+context. With the sums of a(h, w) over earlier siblings kept,
+
+    S(R | h) = sum over w in R of a(h, w) + leftover(h) S(R | h')
+
+costs a binary search a context, however many words are in R.
+
+The symbols are 256 bytes and, as 256, the end of the document. A state is a cursor: `context`, the node of the words
+before the current one; `prefix`, the node of what was read of the current one (BETWEEN: nothing, LEFT: no word of the
+vocabulary begins so); `kind`, the id as which it counts should it be unknown (-1 while it is but a space); `speller`,
+the node of its last bytes in the spelling model; and `unknown`, p(kind | context) times the probability of that
+spelling so far.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from chainrule.kernels.jit import inlined, kernel
+from chainrule.ngram.trie import find_child
+
+END = 256  # the symbol that ends a document; in the spelling model, the end of a word
+SYMBOLS = 257
+SPACE = 32
+BETWEEN, LEFT = 0, -1  # prefixes that are no prefix
+MOST_CONTEXTS = 16  # of the words before, or of the bytes before: longer orders are refused
+SMALLEST = 2.0**-22  # a bit is never surer than this: its probability is a float32
+
+
+class Sums(NamedTuple):
+    """A smoothed trie whose ranges of children can be summed; children of the root have their whole probability."""
+
+    word: np.ndarray  # as in chainrule.ngram.trie
+    first_child: np.ndarray
+    suffix: np.ndarray
+    upto: np.ndarray  # float64 (nodes): a(h, w) summed over the siblings up to and including this one
+    leftover: np.ndarray  # float64 (contexts)
+    top: int  # the first node that is no context
+
+
+class Prefixes(NamedTuple):
+    """All beginnings of the vocabulary's words as a trie, level by level; node 0 is the empty one."""
+
+    symbol: np.ndarray  # uint16 (nodes): the last symbol
+    first_child: np.ndarray  # int64 (nodes + 1)
+    first_id: np.ndarray  # int64 (nodes): the words that begin so are first_id ... last_id - 1
+    last_id: np.ndarray
+    is_word: np.ndarray  # bool (nodes): whether first_id is spelled exactly so
+
+
+class Tables(NamedTuple):
+    """A fitted model, as the kernels read it."""
+
+    words: Sums
+    spelling: Sums
+    prefixes: Prefixes
+    kinds: int  # ids below stand for unknown words, one id a kind
+    space: int  # the prefix " ", or -2 where there is no space
+    single: np.ndarray  # int64 (SYMBOLS): the id of a symbol that is always a token by itself, or -1
+    joins: np.ndarray  # bool (classes, SYMBOLS): whether a token of the class goes on with the symbol
+    kind_of: np.ndarray  # int64 (2, SYMBOLS): without and with a space before, the kind of unknown words by first byte
+    class_of_kind: np.ndarray  # int64 (kinds)
+    class_of_word: np.ndarray  # int64 (words): what a token may not be followed by, see `root`
+    first_byte: np.ndarray  # float64 (SYMBOLS): p(first byte | kind) of the kind that the byte belongs to
+    start: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same of each kind, summed over symbols below; a space first
+    after_space: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same after the space, for kinds that have one
+    root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of tokens by first symbol that may follow, summed
+    spelling_root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of bytes that a class goes on with, summed
+
+
+@inlined
+def _range(upto, start, low, high):
+    """The sum over siblings low ... high - 1 of those that begin at start."""
+    if high <= low:
+        return 0.0
+    return upto[high - 1] - (upto[low - 1] if low > start else 0.0)
+
+
+@kernel
+def _first_not_below(values, low, high, wanted):
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def follow(sums, node, word):
+    """The longest context that the trie has of this one and a word after it."""
+    child = find_child(sums.word, sums.first_child, node, word)
+    while child < 0:
+        node = np.int64(sums.suffix[node])
+        child = find_child(sums.word, sums.first_child, node, word)
+    return child if child < sums.top else np.int64(sums.suffix[child])
+
+
+@kernel
+def _probability(sums, node, word):
+    """p(word | node)."""
+    total, weight = 0.0, 1.0
+    while node != 0:
+        child = find_child(sums.word, sums.first_child, node, word)
+        if child >= 0:
+            total += weight * _range(sums.upto, np.int64(sums.first_child[node]), child, child + 1)
+        weight *= sums.leftover[node]
+        node = np.int64(sums.suffix[node])
+    return total + weight * _range(sums.upto, 1, 1 + word, 2 + word)
+
+
+@kernel
+def _open(sums, node, first, last, places, weights):
+    """Where the ids first ... last - 1 are among the children of each context from `node` to that of one word.
+
+    Rows of `places` become (first sibling, low, high). Returns how many rows, and the weight of the empty context.
+    """
+    count, weight = 0, 1.0
+    while node != 0:
+        start, stop = np.int64(sums.first_child[node]), np.int64(sums.first_child[node + 1])
+        low = _first_not_below(sums.word, start, stop, first)
+        high = _first_not_below(sums.word, low, stop, last)
+        if high > low:
+            places[count, 0], places[count, 1], places[count, 2] = start, low, high
+            weights[count] = weight
+            count += 1
+        weight *= sums.leftover[node]
+        node = np.int64(sums.suffix[node])
+    return count, weight
+
+
+@kernel
+def _split(sums, places, weights, count, boundary):
+    """The sums over the ids below the boundary and over the others; the fourth column says where that is."""
+    lower, upper = 0.0, 0.0
+    for i in range(count):
+        start, low, high = places[i, 0], places[i, 1], places[i, 2]
+        if start == 1:  # the root's children are all words
+            middle = min(max(1 + boundary, low), high)
+        else:
+            middle = _first_not_below(sums.word, low, high, boundary)
+        places[i, 3] = middle
+        lower += weights[i] * _range(sums.upto, start, low, middle)
+        upper += weights[i] * _range(sums.upto, start, middle, high)
+    return lower, upper
+
+
+@inlined
+def _keep(places, count, side):
+    for i in range(count):
+        places[i, 2 - side] = places[i, 3]
+
+
+@kernel
+def _kind_masses(tables, node, with_root, masses):
+    """p(kind | node) of every kind of unknown word, with or without what comes from the empty context."""
+    words, weight = tables.words, 1.0
+    masses[:] = 0.0
+    while node != 0:
+        start = np.int64(words.first_child[node])
+        child = start
+        while child < words.first_child[node + 1] and words.word[child] < tables.kinds:
+            masses[words.word[child]] += weight * _range(words.upto, start, child, child + 1)
+            child += 1
+        weight *= words.leftover[node]
+        node = np.int64(words.suffix[node])
+    if with_root:
+        for kind in range(tables.kinds):
+            masses[kind] += weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+
+
+@kernel
+def _child(prefixes, node, symbol):
+    """The prefix with one more symbol, or LEFT."""
+    low, high = prefixes.first_child[node], prefixes.first_child[node + 1]
+    found = _first_not_below(prefixes.symbol, low, high, symbol)
+    return found if found < high and prefixes.symbol[found] == symbol else np.int64(LEFT)
+
+
+@kernel
+def _begin(tables, context, symbol, has_space):
+    """The (kind, speller, unknown) of a word whose first byte was read."""
+    kind = tables.kind_of[has_space, symbol]
+    unknown = _probability(tables.words, context, kind) * tables.first_byte[symbol]
+    return kind, follow(tables.spelling, np.int64(1 + END), symbol), unknown
+
+
+@inlined
+def _word_id(tables, prefix, kind):
+    """The id of the current token if it ends here."""
+    if prefix > 0 and tables.prefixes.is_word[prefix]:
+        return tables.prefixes.first_id[prefix]
+    return kind
+
+
+@inlined
+def _spelling_total(tables, kind, root_weight):
+    """What the spelling model gives to the bytes that may come and to the end: others are only in the empty context."""
+    upto = tables.spelling.upto
+    may_come = tables.spelling_root[tables.class_of_kind[kind], SYMBOLS] + upto[1 + END] - upto[END]
+    return 1.0 - root_weight * (1.0 - may_come)
+
+
+@kernel
+def _spelling_weight(sums, node):
+    """The weight of the empty context at this node."""
+    weight = 1.0
+    while node != 0:
+        weight *= sums.leftover[node]
+        node = np.int64(sums.suffix[node])
+    return weight
+
+
+@kernel
+def advance(tables, symbol, context, prefix, kind, speller, unknown):
+    """The cursor after one more symbol."""
+    if prefix == tables.space:
+        goes_on = tables.kind_of[1, symbol] >= 0
+    else:
+        goes_on = prefix != BETWEEN and tables.joins[tables.class_of_kind[kind], symbol]
+    if goes_on:
+        if prefix == tables.space:
+            kind, speller, unknown = _begin(tables, context, symbol, 1)
+        else:
+            share = _probability(tables.spelling, speller, symbol)
+            unknown *= share / _spelling_total(tables, kind, _spelling_weight(tables.spelling, speller))
+            speller = follow(tables.spelling, speller, symbol)
+        if prefix > 0:
+            prefix = _child(tables.prefixes, prefix, symbol)
+        if prefix == LEFT:
+            unknown = 1.0  # nothing is left to weigh it against
+        return context, prefix, kind, speller, unknown
+    if prefix != BETWEEN:
+        context = follow(tables.words, context, _word_id(tables, prefix, kind))
+    if tables.kind_of[0, symbol] >= 0:
+        kind, speller, unknown = _begin(tables, context, symbol, 0)
+        prefix = _child(tables.prefixes, 0, symbol)
+        return context, prefix, kind, speller, (1.0 if prefix == LEFT else unknown)
+    if symbol == SPACE:
+        return context, np.int64(tables.space), np.int64(-1), np.int64(0), 0.0
+    return follow(tables.words, context, tables.single[symbol]), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
+
+
+class Work(NamedTuple):
+    """Room for the ranges of a prediction: in the current word, in its spelling, in the token after it."""
+
+    places: np.ndarray  # int64 (3, MOST_CONTEXTS, 4)
+    weights: np.ndarray  # float64 (3, MOST_CONTEXTS)
+    kinds: np.ndarray  # float64 (2, kinds): masses of kinds after a space, and of those of a token after this one
+
+
+@kernel
+def _make_work(kinds):
+    return Work(np.empty((3, MOST_CONTEXTS, 4), np.int64), np.empty((3, MOST_CONTEXTS)), np.zeros((2, kinds)))
+
+
+class Parts(NamedTuple):
+    """The terms of p(next symbol): what is in `Work`, and these."""
+
+    word_rows: int
+    word_mass: float
+    spelling_rows: int
+    spelling_scale: float  # of the spelling model's probabilities
+    spelling_root: float  # of its empty context
+    kind_scale: float  # of unknown words after a space
+    class_now: int
+    next_rows: int
+    next_scale: float
+    next_root: float
+    next_class: int
+
+
+@kernel
+def _prepare(tables, context, prefix, kind, speller, unknown, work):
+    """Every term of p(next symbol), scaled so that the sum of all is one."""
+    words, spelling, prefixes = tables.words, tables.spelling, tables.prefixes
+    word_rows, word_mass, end = 0, 0.0, 0.0
+    spelling_rows, spelling_scale, spelling_root, kind_scale = 0, 0.0, 0.0, 0.0
+    after, next_class, next_scale, class_now = context, 0, 1.0, 0
+    if prefix != BETWEEN:
+        places, weights = work.places[0], work.weights[0]
+        if prefix > 0:
+            first, last = prefixes.first_id[prefix], prefixes.last_id[prefix]
+            word_rows, root_weight = _open(words, context, first, last, places, weights)
+            weights[word_rows] = root_weight
+            places[word_rows, 0], places[word_rows, 1], places[word_rows, 2] = 1, 1 + first, 1 + last
+            word_rows += 1
+            for i in range(word_rows):
+                start, low = places[i, 0], places[i, 1]
+                if prefixes.is_word[prefix] and words.word[low] == first:
+                    end += weights[i] * _range(words.upto, start, low, low + 1)
+                    places[i, 1] = low + 1
+                word_mass += weights[i] * _range(words.upto, start, places[i, 1], places[i, 2])
+        total = end + word_mass
+        if prefix == tables.space:
+            _kind_masses(tables, context, True, work.kinds[0])
+            for each in range(tables.kinds):
+                total += work.kinds[0, each] * tables.after_space[each, SYMBOLS]
+            kind_scale = 1.0 / total
+        else:
+            class_now = tables.class_of_kind[kind]
+            spelling_rows, spelling_root = _open(spelling, speller, 0, END, work.places[1], work.weights[1])
+            spelling_scale = unknown / _spelling_total(tables, kind, spelling_root)
+            end += spelling_scale * _probability(spelling, speller, END)
+            total += unknown
+            spelling_scale /= total
+        for i in range(word_rows):
+            weights[i] /= total
+        word_mass /= total
+        next_scale = end / total
+        word = _word_id(tables, prefix, kind)
+        after = follow(words, context, word)
+        next_class = tables.class_of_word[word]
+    next_rows, next_root = _open(words, after, tables.kinds, len(tables.class_of_word), work.places[2], work.weights[2])
+    _kind_masses(tables, after, False, work.kinds[1])
+    next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
+    return Parts(
+        word_rows, word_mass, spelling_rows, spelling_scale, spelling_root, kind_scale, class_now,
+        next_rows, next_scale, next_root, next_class,
+    )  # fmt: skip
+
+
+@inlined
+def _sum_edge(sums, places, weights, rows, first, last):
+    """The sum over ids first ... last - 1 of the ranges in `places`."""
+    total = 0.0
+    for i in range(rows):
+        low = _first_not_below(sums.word, places[i, 1], places[i, 2], first)
+        high = _first_not_below(sums.word, low, places[i, 2], last)
+        total += weights[i] * _range(sums.upto, places[i, 0], low, high)
+    return total
+
+
+@kernel
+def distribution(tables, context, prefix, kind, speller, unknown, work, out):
+    """p(symbol) for every symbol after this cursor."""
+    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
+    prefixes, spelling = tables.prefixes, tables.spelling
+    root = tables.root[parts.next_class]
+    spelling_root = tables.spelling_root[parts.class_now]
+    for symbol in range(SYMBOLS):
+        mass = parts.next_root * (root[symbol + 1] - root[symbol])
+        for each in range(tables.kinds):
+            mass += work.kinds[1, each] * (tables.start[each, symbol + 1] - tables.start[each, symbol])
+        out[symbol] = mass * parts.next_scale
+        if parts.spelling_scale > 0.0:
+            share = parts.spelling_root * (spelling_root[symbol + 1] - spelling_root[symbol])
+            share += _sum_edge(spelling, work.places[1], work.weights[1], parts.spelling_rows, symbol, symbol + 1)
+            out[symbol] += share * parts.spelling_scale
+        if parts.kind_scale > 0.0:
+            for each in range(tables.kinds):
+                share = tables.after_space[each, symbol + 1] - tables.after_space[each, symbol]
+                out[symbol] += work.kinds[0, each] * share * parts.kind_scale
+    for edge in range(prefixes.first_child[0], prefixes.first_child[1]):
+        first, last = prefixes.first_id[edge], prefixes.last_id[edge]
+        share = _sum_edge(tables.words, work.places[2], work.weights[2], parts.next_rows, first, last)
+        out[prefixes.symbol[edge]] += share * parts.next_scale
+    if parts.word_rows:
+        for edge in range(prefixes.first_child[prefix], prefixes.first_child[prefix + 1]):
+            first, last = prefixes.first_id[edge], prefixes.last_id[edge]
+            out[prefixes.symbol[edge]] += _sum_edge(
+                tables.words, work.places[0], work.weights[0], parts.word_rows, first, last
+            )
+
+
+@inlined
+def _split_edges(tables, places, weights, rows, first, last, mass, boundary):
+    """As `_split`, by the prefixes first ... last - 1 below and from a symbol on: (first of these, lower, upper).
+
+    `mass` is the sum of all: where every prefix is on one side, nothing has to be searched.
+    """
+    middle = _first_not_below(tables.prefixes.symbol, first, last, boundary)
+    if middle == last:
+        return middle, mass, 0.0
+    if middle == first:
+        return middle, 0.0, mass
+    lower, upper = _split(tables.words, places, weights, rows, tables.prefixes.first_id[middle])
+    return middle, lower, upper
+
+
+@kernel
+def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
+    """log p(symbol), and the probability that each bit on the way to it is one."""
+    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
+    word_rows, next_rows, spelling_rows = parts.word_rows, parts.next_rows, parts.spelling_rows
+    word_mass, next_mass = parts.word_mass, 0.0
+    first_child = tables.prefixes.first_child
+    word_first, word_last = np.int64(0), np.int64(0)
+    if word_rows:
+        word_first, word_last = first_child[prefix], first_child[prefix + 1]
+    next_first, next_last = first_child[0], first_child[1]
+    for i in range(next_rows):
+        place = work.places[2, i]
+        next_mass += work.weights[2, i] * _range(tables.words.upto, place[0], place[1], place[2])
+    root, spelling_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
+    low, high = 0, SYMBOLS
+    found = 1.0
+    bits[8] = 0.5
+    for level in range(9):
+        middle = END if level == 8 else low + (128 >> level)
+        word_edge, lower, upper = _split_edges(
+            tables, work.places[0], work.weights[0], word_rows, word_first, word_last, word_mass, middle
+        )
+        next_edge, next_lower, next_upper = _split_edges(
+            tables, work.places[2], work.weights[2], next_rows, next_first, next_last, next_mass, middle
+        )
+        below, above = next_lower, next_upper
+        below += parts.next_root * (root[middle] - root[low])
+        above += parts.next_root * (root[high] - root[middle])
+        for each in range(tables.kinds):
+            mass = work.kinds[1, each]
+            if mass > 0.0:
+                below += mass * (tables.start[each, middle] - tables.start[each, low])
+                above += mass * (tables.start[each, high] - tables.start[each, middle])
+        below *= parts.next_scale
+        above *= parts.next_scale
+        below += lower
+        above += upper
+        if parts.kind_scale > 0.0:
+            for each in range(tables.kinds):
+                mass = work.kinds[0, each] * parts.kind_scale
+                below += mass * (tables.after_space[each, middle] - tables.after_space[each, low])
+                above += mass * (tables.after_space[each, high] - tables.after_space[each, middle])
+        if parts.spelling_scale > 0.0:
+            spelled_lower, spelled_upper = _split(
+                tables.spelling, work.places[1], work.weights[1], spelling_rows, middle
+            )
+            spelled_lower += parts.spelling_root * (spelling_root[middle] - spelling_root[low])
+            spelled_upper += parts.spelling_root * (spelling_root[high] - spelling_root[middle])
+            below += spelled_lower * parts.spelling_scale
+            above += spelled_upper * parts.spelling_scale
+        bits[level] = min(max(above / (below + above), SMALLEST), 1.0 - SMALLEST)
+        side = 1 if symbol >= middle else 0
+        found = above if side else below
+        _keep(work.places[1], spelling_rows, side)
+        if word_first < word_edge < word_last:
+            _keep(work.places[0], word_rows, side)
+        if next_first < next_edge < next_last:
+            _keep(work.places[2], next_rows, side)
+        if side:
+            low, word_first, next_first, word_mass, next_mass = middle, word_edge, next_edge, upper, next_upper
+        else:
+            high, word_last, next_last, word_mass, next_mass = middle, word_edge, next_edge, lower, next_lower
+        if level == 7 and low != 255:
+            break
+    return np.log(found)
+
+
+@kernel
+def score_symbols(tables, symbols, bits, scores):
+    """The path to every symbol after the first, which is read before anything else."""
+    work = _make_work(tables.kinds)
+    cursor = advance(tables, np.int64(symbols[0]), np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0)
+    for i in range(1, len(symbols)):
+        symbol = np.int64(symbols[i])
+        scores[i - 1] = path(tables, symbol, *cursor, work, bits[i - 1])
+        cursor = advance(tables, symbol, *cursor)
+
+
+@kernel
+def step_symbols(tables, symbols, nodes, unknown, out):
+    """Distributions after every symbol (batch, time) from the cursors (nodes, unknown), which move on."""
+    work = _make_work(tables.kinds)
+    for row in range(symbols.shape[0]):
+        cursor = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row])
+        for i in range(symbols.shape[1]):
+            cursor = advance(tables, symbols[row, i], *cursor)
+            distribution(tables, *cursor, work, out[row, i])
+        nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3] = cursor[0], cursor[1], cursor[2], cursor[3]
+        unknown[row] = cursor[4]
