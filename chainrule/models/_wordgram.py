@@ -27,6 +27,7 @@ SYMBOLS = 257
 SPACE = 32
 BETWEEN, LEFT = 0, -1  # prefixes that are no prefix
 MOST_CONTEXTS = 16  # of the words before, or of the bytes before: longer orders are refused
+FIRST_BIT = np.array([8] + [8 - difference.bit_length() for difference in range(1, 256)])  # in which two bytes differ
 SMALLEST = 2.0**-22  # a bit is never surer than this: its probability is a float32
 
 
@@ -79,7 +80,7 @@ def _range(upto, start, low, high):
     return upto[high - 1] - (upto[low - 1] if low > start else 0.0)
 
 
-@kernel
+@inlined
 def _first_not_below(values, low, high, wanted):
     while low < high:
         middle = (low + high) >> 1
@@ -133,7 +134,7 @@ def _open(sums, node, first, last, places, weights):
     return count, weight
 
 
-@kernel
+@inlined
 def _split(sums, places, weights, count, boundary):
     """The sums over the ids below the boundary and over the others; the fourth column says where that is."""
     lower, upper = 0.0, 0.0
@@ -150,27 +151,58 @@ def _split(sums, places, weights, count, boundary):
 
 
 @inlined
-def _keep(places, count, side):
+def _keep(places, weights, count, side):
+    """One side of a split (0: below, 1: the others), without the rows that are empty there; returns how many remain."""
+    kept = 0
     for i in range(count):
-        places[i, 2 - side] = places[i, 3]
+        low = places[i, 3] if side else places[i, 1]
+        high = places[i, 2] if side else places[i, 3]
+        if low < high:
+            places[kept, 0], places[kept, 1], places[kept, 2] = places[i, 0], low, high
+            weights[kept] = weights[i]
+            kept += 1
+    return kept
 
 
 @kernel
-def _kind_masses(tables, node, with_root, masses):
-    """p(kind | node) of every kind of unknown word, with or without what comes from the empty context."""
-    words, weight = tables.words, 1.0
-    masses[:] = 0.0
+def _list_kinds(tables, node, with_root, ids, masses):
+    """p(kind | node) in parts, one for each context that a kind of unknown word was seen in; returns how many.
+
+    With or without what comes from the empty context.
+    """
+    words, weight, count = tables.words, 1.0, 0
     while node != 0:
-        start = np.int64(words.first_child[node])
+        start, stop = np.int64(words.first_child[node]), np.int64(words.first_child[node + 1])
         child = start
-        while child < words.first_child[node + 1] and words.word[child] < tables.kinds:
-            masses[words.word[child]] += weight * _range(words.upto, start, child, child + 1)
+        while child < stop and words.word[child] < tables.kinds:  # kinds are the first ids
+            ids[count], masses[count] = words.word[child], weight * _range(words.upto, start, child, child + 1)
+            count += 1
             child += 1
         weight *= words.leftover[node]
         node = np.int64(words.suffix[node])
     if with_root:
         for kind in range(tables.kinds):
-            masses[kind] += weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+            ids[count], masses[count] = kind, weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+            count += 1
+    return count
+
+
+@kernel
+def _list_bytes(spelling, node, symbols, masses):
+    """p(byte | node) of the spelling model in parts: (how many, p(end of the word), the weight of its empty context)."""
+    weight, end, count = 1.0, 0.0, 0
+    while node != 0:
+        start, before = np.int64(spelling.first_child[node]), 0.0
+        for child in range(start, np.int64(spelling.first_child[node + 1])):
+            symbols[count], masses[count] = spelling.word[child], weight * (spelling.upto[child] - before)
+            before = spelling.upto[child]
+            count += 1
+        if count and symbols[count - 1] == END:
+            count -= 1
+            end += masses[count]
+        weight *= spelling.leftover[node]
+        node = np.int64(spelling.suffix[node])
+    return count, end + weight * (spelling.upto[1 + END] - spelling.upto[END]), weight
 
 
 @kernel
@@ -246,43 +278,60 @@ def advance(tables, symbol, context, prefix, kind, speller, unknown):
 
 
 class Work(NamedTuple):
-    """Room for the ranges of a prediction: in the current word, in its spelling, in the token after it."""
+    """Room for the terms of a prediction: ranges in the current word and in the token after it, and lists."""
 
-    places: np.ndarray  # int64 (3, MOST_CONTEXTS, 4)
-    weights: np.ndarray  # float64 (3, MOST_CONTEXTS)
-    kinds: np.ndarray  # float64 (2, kinds): masses of kinds after a space, and of those of a token after this one
+    word_places: np.ndarray  # int64 (MOST_CONTEXTS, 4)
+    word_weights: np.ndarray  # float64 (MOST_CONTEXTS)
+    next_places: np.ndarray
+    next_weights: np.ndarray
+    bytes: np.ndarray  # int64: of the spelling model
+    byte_masses: np.ndarray
+    kinds: np.ndarray  # int64: after a space
+    kind_masses: np.ndarray
+    next_kinds: np.ndarray  # int64: of the token after the current one
+    next_kind_masses: np.ndarray
+    leaving: np.ndarray  # float64 (9)
+    staying: np.ndarray
 
 
 @kernel
 def _make_work(kinds):
-    return Work(np.empty((3, MOST_CONTEXTS, 4), np.int64), np.empty((3, MOST_CONTEXTS)), np.zeros((2, kinds)))
+    contexts, most = MOST_CONTEXTS, MOST_CONTEXTS * kinds
+    return Work(
+        np.empty((contexts, 4), np.int64), np.empty(contexts), np.empty((contexts, 4), np.int64), np.empty(contexts),
+        np.empty(contexts * SYMBOLS, np.int64), np.empty(contexts * SYMBOLS),
+        np.empty(most, np.int64), np.empty(most), np.empty(most, np.int64), np.empty(most),
+        np.empty(9), np.empty(9),
+    )  # fmt: skip
 
 
 class Parts(NamedTuple):
-    """The terms of p(next symbol): what is in `Work`, and these."""
+    """The terms of p(next symbol): how many are in each list of `Work`, and by how much they count."""
 
     word_rows: int
     word_mass: float
-    spelling_rows: int
-    spelling_scale: float  # of the spelling model's probabilities
-    spelling_root: float  # of its empty context
-    kind_scale: float  # of unknown words after a space
+    bytes: int
+    byte_scale: float
+    byte_root: float  # the weight of the spelling model's empty context
     class_now: int
+    kinds: int
+    kind_scale: float
     next_rows: int
+    next_kinds: int
     next_scale: float
-    next_root: float
+    next_root: float  # the weight of the empty context
     next_class: int
 
 
 @kernel
 def _prepare(tables, context, prefix, kind, speller, unknown, work):
     """Every term of p(next symbol), scaled so that the sum of all is one."""
-    words, spelling, prefixes = tables.words, tables.spelling, tables.prefixes
-    word_rows, word_mass, end = 0, 0.0, 0.0
-    spelling_rows, spelling_scale, spelling_root, kind_scale = 0, 0.0, 0.0, 0.0
-    after, next_class, next_scale, class_now = context, 0, 1.0, 0
+    words, prefixes = tables.words, tables.prefixes
+    word_rows, word_mass, end, byte_count, byte_scale, byte_root = 0, 0.0, 0.0, 0, 0.0, 0.0
+    class_now, kinds, kind_scale = 0, 0, 0.0
+    after, next_class, next_scale = context, 0, 1.0
     if prefix != BETWEEN:
-        places, weights = work.places[0], work.weights[0]
+        places, weights = work.word_places, work.word_weights
         if prefix > 0:
             first, last = prefixes.first_id[prefix], prefixes.last_id[prefix]
             word_rows, root_weight = _open(words, context, first, last, places, weights)
@@ -297,17 +346,17 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
                 word_mass += weights[i] * _range(words.upto, start, places[i, 1], places[i, 2])
         total = end + word_mass
         if prefix == tables.space:
-            _kind_masses(tables, context, True, work.kinds[0])
-            for each in range(tables.kinds):
-                total += work.kinds[0, each] * tables.after_space[each, SYMBOLS]
+            kinds = _list_kinds(tables, context, True, work.kinds, work.kind_masses)
+            for i in range(kinds):
+                total += work.kind_masses[i] * tables.after_space[work.kinds[i], SYMBOLS]
             kind_scale = 1.0 / total
         else:
             class_now = tables.class_of_kind[kind]
-            spelling_rows, spelling_root = _open(spelling, speller, 0, END, work.places[1], work.weights[1])
-            spelling_scale = unknown / _spelling_total(tables, kind, spelling_root)
-            end += spelling_scale * _probability(spelling, speller, END)
+            byte_count, spelled_end, byte_root = _list_bytes(tables.spelling, speller, work.bytes, work.byte_masses)
+            byte_scale = unknown / _spelling_total(tables, kind, byte_root)
+            end += byte_scale * spelled_end
             total += unknown
-            spelling_scale /= total
+            byte_scale /= total
         for i in range(word_rows):
             weights[i] /= total
         word_mass /= total
@@ -315,12 +364,14 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
         word = _word_id(tables, prefix, kind)
         after = follow(words, context, word)
         next_class = tables.class_of_word[word]
-    next_rows, next_root = _open(words, after, tables.kinds, len(tables.class_of_word), work.places[2], work.weights[2])
-    _kind_masses(tables, after, False, work.kinds[1])
+    next_rows, next_root = _open(
+        words, after, tables.kinds, len(tables.class_of_word), work.next_places, work.next_weights
+    )
+    next_kinds = _list_kinds(tables, after, False, work.next_kinds, work.next_kind_masses)
     next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
     return Parts(
-        word_rows, word_mass, spelling_rows, spelling_scale, spelling_root, kind_scale, class_now,
-        next_rows, next_scale, next_root, next_class,
+        word_rows, word_mass, byte_count, byte_scale, byte_root, class_now, kinds, kind_scale,
+        next_rows, next_kinds, next_scale, next_root, next_class,
     )  # fmt: skip
 
 
@@ -339,108 +390,131 @@ def _sum_edge(sums, places, weights, rows, first, last):
 def distribution(tables, context, prefix, kind, speller, unknown, work, out):
     """p(symbol) for every symbol after this cursor."""
     parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
-    prefixes, spelling = tables.prefixes, tables.spelling
-    root = tables.root[parts.next_class]
-    spelling_root = tables.spelling_root[parts.class_now]
+    prefixes = tables.prefixes
+    root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     for symbol in range(SYMBOLS):
-        mass = parts.next_root * (root[symbol + 1] - root[symbol])
-        for each in range(tables.kinds):
-            mass += work.kinds[1, each] * (tables.start[each, symbol + 1] - tables.start[each, symbol])
-        out[symbol] = mass * parts.next_scale
-        if parts.spelling_scale > 0.0:
-            share = parts.spelling_root * (spelling_root[symbol + 1] - spelling_root[symbol])
-            share += _sum_edge(spelling, work.places[1], work.weights[1], parts.spelling_rows, symbol, symbol + 1)
-            out[symbol] += share * parts.spelling_scale
-        if parts.kind_scale > 0.0:
-            for each in range(tables.kinds):
-                share = tables.after_space[each, symbol + 1] - tables.after_space[each, symbol]
-                out[symbol] += work.kinds[0, each] * share * parts.kind_scale
+        out[symbol] = parts.next_scale * parts.next_root * (root[symbol + 1] - root[symbol])
+        out[symbol] += parts.byte_scale * parts.byte_root * (byte_root[symbol + 1] - byte_root[symbol])
+        for i in range(parts.next_kinds):
+            each = work.next_kinds[i]
+            share = tables.start[each, symbol + 1] - tables.start[each, symbol]
+            out[symbol] += parts.next_scale * work.next_kind_masses[i] * share
+        for i in range(parts.kinds):
+            each = work.kinds[i]
+            share = tables.after_space[each, symbol + 1] - tables.after_space[each, symbol]
+            out[symbol] += parts.kind_scale * work.kind_masses[i] * share
+    for i in range(parts.bytes):
+        out[work.bytes[i]] += parts.byte_scale * work.byte_masses[i]
     for edge in range(prefixes.first_child[0], prefixes.first_child[1]):
         first, last = prefixes.first_id[edge], prefixes.last_id[edge]
-        share = _sum_edge(tables.words, work.places[2], work.weights[2], parts.next_rows, first, last)
-        out[prefixes.symbol[edge]] += share * parts.next_scale
+        share = _sum_edge(tables.words, work.next_places, work.next_weights, parts.next_rows, first, last)
+        out[prefixes.symbol[edge]] += parts.next_scale * share
     if parts.word_rows:
         for edge in range(prefixes.first_child[prefix], prefixes.first_child[prefix + 1]):
             first, last = prefixes.first_id[edge], prefixes.last_id[edge]
             out[prefixes.symbol[edge]] += _sum_edge(
-                tables.words, work.places[0], work.weights[0], parts.word_rows, first, last
+                tables.words, work.word_places, work.word_weights, parts.word_rows, first, last
             )
 
 
 @inlined
-def _split_edges(tables, places, weights, rows, first, last, mass, boundary):
+def _split_edges(words, symbols, first_id, places, weights, rows, first, last, mass, boundary):
     """As `_split`, by the prefixes first ... last - 1 below and from a symbol on: (first of these, lower, upper).
 
     `mass` is the sum of all: where every prefix is on one side, nothing has to be searched.
     """
-    middle = _first_not_below(tables.prefixes.symbol, first, last, boundary)
+    middle = _first_not_below(symbols, first, last, boundary)
     if middle == last:
         return middle, mass, 0.0
     if middle == first:
         return middle, 0.0, mass
-    lower, upper = _split(tables.words, places, weights, rows, tables.prefixes.first_id[middle])
+    lower, upper = _split(words, places, weights, rows, first_id[middle])
     return middle, lower, upper
+
+
+@inlined
+def _split_kinds(kinds, masses, count, cumulative, low, middle, high):
+    """What the unknown words of a list add to the symbols low ... middle - 1, and to middle ... high - 1."""
+    below, above = 0.0, 0.0
+    for i in range(count):
+        kind, mass = kinds[i], masses[i]
+        at = cumulative[kind, middle]
+        below += mass * (at - cumulative[kind, low])
+        above += mass * (cumulative[kind, high] - at)
+    return below, above
+
+
+@inlined
+def _follow_path(parts, work, leaf, leaving, staying):
+    """How much of the spelling model leaves the path to a byte at each bit (the ninth: never), and how much stays."""
+    leaving[:] = 0.0
+    for i in range(parts.bytes):
+        leaving[FIRST_BIT[work.bytes[i] ^ leaf]] += parts.byte_scale * work.byte_masses[i]
+    staying[8] = 0.0
+    for level in range(7, -1, -1):
+        staying[level] = staying[level + 1] + leaving[level + 1]
 
 
 @kernel
 def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
     """log p(symbol), and the probability that each bit on the way to it is one."""
     parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
-    word_rows, next_rows, spelling_rows = parts.word_rows, parts.next_rows, parts.spelling_rows
-    word_mass, next_mass = parts.word_mass, 0.0
+    words, symbols, first_id = tables.words, tables.prefixes.symbol, tables.prefixes.first_id
+    root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     first_child = tables.prefixes.first_child
+    word_rows, next_rows = parts.word_rows, parts.next_rows
     word_first, word_last = np.int64(0), np.int64(0)
     if word_rows:
         word_first, word_last = first_child[prefix], first_child[prefix + 1]
     next_first, next_last = first_child[0], first_child[1]
+    word_mass, next_mass = parts.word_mass, 0.0
     for i in range(next_rows):
-        place = work.places[2, i]
-        next_mass += work.weights[2, i] * _range(tables.words.upto, place[0], place[1], place[2])
-    root, spelling_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
+        start, low, high = work.next_places[i, 0], work.next_places[i, 1], work.next_places[i, 2]
+        next_mass += work.next_weights[i] * _range(words.upto, start, low, high)
+    leaving, staying = work.leaving, work.staying
+    _follow_path(parts, work, min(symbol, 255), leaving, staying)
     low, high = 0, SYMBOLS
     found = 1.0
     bits[8] = 0.5
     for level in range(9):
         middle = END if level == 8 else low + (128 >> level)
-        word_edge, lower, upper = _split_edges(
-            tables, work.places[0], work.weights[0], word_rows, word_first, word_last, word_mass, middle
-        )
-        next_edge, next_lower, next_upper = _split_edges(
-            tables, work.places[2], work.weights[2], next_rows, next_first, next_last, next_mass, middle
-        )
-        below, above = next_lower, next_upper
-        below += parts.next_root * (root[middle] - root[low])
-        above += parts.next_root * (root[high] - root[middle])
-        for each in range(tables.kinds):
-            mass = work.kinds[1, each]
-            if mass > 0.0:
-                below += mass * (tables.start[each, middle] - tables.start[each, low])
-                above += mass * (tables.start[each, high] - tables.start[each, middle])
-        below *= parts.next_scale
-        above *= parts.next_scale
-        below += lower
-        above += upper
-        if parts.kind_scale > 0.0:
-            for each in range(tables.kinds):
-                mass = work.kinds[0, each] * parts.kind_scale
-                below += mass * (tables.after_space[each, middle] - tables.after_space[each, low])
-                above += mass * (tables.after_space[each, high] - tables.after_space[each, middle])
-        if parts.spelling_scale > 0.0:
-            spelled_lower, spelled_upper = _split(
-                tables.spelling, work.places[1], work.weights[1], spelling_rows, middle
-            )
-            spelled_lower += parts.spelling_root * (spelling_root[middle] - spelling_root[low])
-            spelled_upper += parts.spelling_root * (spelling_root[high] - spelling_root[middle])
-            below += spelled_lower * parts.spelling_scale
-            above += spelled_upper * parts.spelling_scale
-        bits[level] = min(max(above / (below + above), SMALLEST), 1.0 - SMALLEST)
         side = 1 if symbol >= middle else 0
+        word_edge, lower, upper = _split_edges(
+            words, symbols, first_id, work.word_places, work.word_weights, word_rows,
+            word_first, word_last, word_mass, middle,
+        )  # fmt: skip
+        next_edge, next_lower, next_upper = _split_edges(
+            words, symbols, first_id, work.next_places, work.next_weights, next_rows,
+            next_first, next_last, next_mass, middle,
+        )  # fmt: skip
+        below, above = _split_kinds(
+            work.next_kinds, work.next_kind_masses, parts.next_kinds, tables.start, low, middle, high
+        )
+        below += next_lower + parts.next_root * (root[middle] - root[low])
+        above += next_upper + parts.next_root * (root[high] - root[middle])
+        below = below * parts.next_scale + lower
+        above = above * parts.next_scale + upper
+        if parts.kinds:
+            kind_lower, kind_upper = _split_kinds(
+                work.kinds, work.kind_masses, parts.kinds, tables.after_space, low, middle, high
+            )
+            below += kind_lower * parts.kind_scale
+            above += kind_upper * parts.kind_scale
+        if parts.byte_scale > 0.0:
+            below += parts.byte_scale * parts.byte_root * (byte_root[middle] - byte_root[low])
+            above += parts.byte_scale * parts.byte_root * (byte_root[high] - byte_root[middle])
+            if side or level == 8:  # the end of a document is never spelled
+                below += leaving[level]
+                above += staying[level]
+            else:
+                below += staying[level]
+                above += leaving[level]
+        bits[level] = min(max(above / (below + above), SMALLEST), 1.0 - SMALLEST)
         found = above if side else below
-        _keep(work.places[1], spelling_rows, side)
         if word_first < word_edge < word_last:
-            _keep(work.places[0], word_rows, side)
+            word_rows = _keep(work.word_places, work.word_weights, word_rows, side)
         if next_first < next_edge < next_last:
-            _keep(work.places[2], next_rows, side)
+            next_rows = _keep(work.next_places, work.next_weights, next_rows, side)
         if side:
             low, word_first, next_first, word_mass, next_mass = middle, word_edge, next_edge, upper, next_upper
         else:
