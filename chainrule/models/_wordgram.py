@@ -65,9 +65,8 @@ class Tables(NamedTuple):
     kind_of: np.ndarray  # int64 (2, SYMBOLS): without and with a space before, the kind of unknown words by first byte
     class_of_kind: np.ndarray  # int64 (kinds)
     class_of_word: np.ndarray  # int64 (words): what a token may not be followed by, see `root`
-    first_byte: np.ndarray  # float64 (SYMBOLS): p(first byte | kind) of the kind that the byte belongs to
-    start: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same of each kind, summed over symbols below; a space first
-    after_space: np.ndarray  # float64 (kinds, SYMBOLS + 1): the same after the space, for kinds that have one
+    has_space: np.ndarray  # bool (kinds): whether a space is before
+    first_bytes: np.ndarray  # float64 (kinds, SYMBOLS + 1): p(first byte after any space | kind), summed over those below
     root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of tokens by first symbol that may follow, summed
     spelling_root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of bytes that a class goes on with, summed
 
@@ -123,9 +122,11 @@ def _open(sums, node, first, last, places, weights):
     count, weight = 0, 1.0
     while node != 0:
         start, stop = np.int64(sums.first_child[node]), np.int64(sums.first_child[node + 1])
-        low = _first_not_below(sums.word, start, stop, first)
-        high = _first_not_below(sums.word, low, stop, last)
-        if high > low:
+        low = high = start
+        if start < stop and sums.word[stop - 1] >= first:
+            low = _first_not_below(sums.word, start, stop, first)
+            high = stop if sums.word[stop - 1] < last else _first_not_below(sums.word, low, stop, last)
+        if low < high:
             places[count, 0], places[count, 1], places[count, 2] = start, low, high
             weights[count] = weight
             count += 1
@@ -165,26 +166,33 @@ def _keep(places, weights, count, side):
 
 
 @kernel
-def _list_kinds(tables, node, with_root, ids, masses):
-    """p(kind | node) in parts, one for each context that a kind of unknown word was seen in; returns how many.
+def _list_kinds(tables, node, have_space, kinds, masses):
+    """p(kind | node) in parts, one a context and kind, of the kinds that have a space before, or of those that have not.
 
-    With or without what comes from the empty context.
+    Returns how many, and the sum over the other kinds. Of the empty context there are only those with a space: `root`
+    has the others.
     """
-    words, weight, count = tables.words, 1.0, 0
+    words, weight, count, others = tables.words, 1.0, 0, 0.0
     while node != 0:
         start, stop = np.int64(words.first_child[node]), np.int64(words.first_child[node + 1])
-        child = start
+        child, before = start, 0.0
         while child < stop and words.word[child] < tables.kinds:  # kinds are the first ids
-            ids[count], masses[count] = words.word[child], weight * _range(words.upto, start, child, child + 1)
-            count += 1
+            mass = weight * (words.upto[child] - before)
+            before = words.upto[child]
+            if tables.has_space[words.word[child]] == have_space:
+                kinds[count], masses[count] = words.word[child], mass
+                count += 1
+            else:
+                others += mass
             child += 1
         weight *= words.leftover[node]
         node = np.int64(words.suffix[node])
-    if with_root:
+    if have_space:
         for kind in range(tables.kinds):
-            ids[count], masses[count] = kind, weight * _range(words.upto, 1, 1 + kind, 2 + kind)
-            count += 1
-    return count
+            if tables.has_space[kind]:
+                kinds[count], masses[count] = kind, weight * _range(words.upto, 1, 1 + kind, 2 + kind)
+                count += 1
+    return count, others
 
 
 @kernel
@@ -217,7 +225,9 @@ def _child(prefixes, node, symbol):
 def _begin(tables, context, symbol, has_space):
     """The (kind, speller, unknown) of a word whose first byte was read."""
     kind = tables.kind_of[has_space, symbol]
-    unknown = _probability(tables.words, context, kind) * tables.first_byte[symbol]
+    unknown = _probability(tables.words, context, kind) * (
+        tables.first_bytes[kind, symbol + 1] - tables.first_bytes[kind, symbol]
+    )
     return kind, follow(tables.spelling, np.int64(1 + END), symbol), unknown
 
 
@@ -318,6 +328,7 @@ class Parts(NamedTuple):
     kind_scale: float
     next_rows: int
     next_kinds: int
+    next_space: float  # all unknown words that have a space before
     next_scale: float
     next_root: float  # the weight of the empty context
     next_class: int
@@ -346,9 +357,9 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
                 word_mass += weights[i] * _range(words.upto, start, places[i, 1], places[i, 2])
         total = end + word_mass
         if prefix == tables.space:
-            kinds = _list_kinds(tables, context, True, work.kinds, work.kind_masses)
+            kinds, _ = _list_kinds(tables, context, True, work.kinds, work.kind_masses)
             for i in range(kinds):
-                total += work.kind_masses[i] * tables.after_space[work.kinds[i], SYMBOLS]
+                total += work.kind_masses[i]
             kind_scale = 1.0 / total
         else:
             class_now = tables.class_of_kind[kind]
@@ -367,11 +378,11 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
     next_rows, next_root = _open(
         words, after, tables.kinds, len(tables.class_of_word), work.next_places, work.next_weights
     )
-    next_kinds = _list_kinds(tables, after, False, work.next_kinds, work.next_kind_masses)
+    next_kinds, next_space = _list_kinds(tables, after, False, work.next_kinds, work.next_kind_masses)
     next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
     return Parts(
         word_rows, word_mass, byte_count, byte_scale, byte_root, class_now, kinds, kind_scale,
-        next_rows, next_kinds, next_scale, next_root, next_class,
+        next_rows, next_kinds, next_space, next_scale, next_root, next_class,
     )  # fmt: skip
 
 
@@ -397,12 +408,13 @@ def distribution(tables, context, prefix, kind, speller, unknown, work, out):
         out[symbol] += parts.byte_scale * parts.byte_root * (byte_root[symbol + 1] - byte_root[symbol])
         for i in range(parts.next_kinds):
             each = work.next_kinds[i]
-            share = tables.start[each, symbol + 1] - tables.start[each, symbol]
+            share = tables.first_bytes[each, symbol + 1] - tables.first_bytes[each, symbol]
             out[symbol] += parts.next_scale * work.next_kind_masses[i] * share
         for i in range(parts.kinds):
             each = work.kinds[i]
-            share = tables.after_space[each, symbol + 1] - tables.after_space[each, symbol]
+            share = tables.first_bytes[each, symbol + 1] - tables.first_bytes[each, symbol]
             out[symbol] += parts.kind_scale * work.kind_masses[i] * share
+    out[SPACE] += parts.next_scale * parts.next_space
     for i in range(parts.bytes):
         out[work.bytes[i]] += parts.byte_scale * work.byte_masses[i]
     for edge in range(prefixes.first_child[0], prefixes.first_child[1]):
@@ -446,8 +458,12 @@ def _split_kinds(kinds, masses, count, cumulative, low, middle, high):
 
 @inlined
 def _follow_path(parts, work, leaf, leaving, staying):
-    """How much of the spelling model leaves the path to a byte at each bit (the ninth: never), and how much stays."""
+    """How much of what is known byte by byte leaves the path to one at each bit (the ninth: never), and what stays.
+
+    These are the parts of the spelling model, and the space before an unknown word.
+    """
     leaving[:] = 0.0
+    leaving[FIRST_BIT[SPACE ^ leaf]] = parts.next_scale * parts.next_space
     for i in range(parts.bytes):
         leaving[FIRST_BIT[work.bytes[i] ^ leaf]] += parts.byte_scale * work.byte_masses[i]
     staying[8] = 0.0
@@ -488,7 +504,7 @@ def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
             next_first, next_last, next_mass, middle,
         )  # fmt: skip
         below, above = _split_kinds(
-            work.next_kinds, work.next_kind_masses, parts.next_kinds, tables.start, low, middle, high
+            work.next_kinds, work.next_kind_masses, parts.next_kinds, tables.first_bytes, low, middle, high
         )
         below += next_lower + parts.next_root * (root[middle] - root[low])
         above += next_upper + parts.next_root * (root[high] - root[middle])
@@ -496,19 +512,19 @@ def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
         above = above * parts.next_scale + upper
         if parts.kinds:
             kind_lower, kind_upper = _split_kinds(
-                work.kinds, work.kind_masses, parts.kinds, tables.after_space, low, middle, high
+                work.kinds, work.kind_masses, parts.kinds, tables.first_bytes, low, middle, high
             )
             below += kind_lower * parts.kind_scale
             above += kind_upper * parts.kind_scale
         if parts.byte_scale > 0.0:
             below += parts.byte_scale * parts.byte_root * (byte_root[middle] - byte_root[low])
             above += parts.byte_scale * parts.byte_root * (byte_root[high] - byte_root[middle])
-            if side or level == 8:  # the end of a document is never spelled
-                below += leaving[level]
-                above += staying[level]
-            else:
-                below += staying[level]
-                above += leaving[level]
+        if side or level == 8:  # the end of a document is never spelled
+            below += leaving[level]
+            above += staying[level]
+        else:
+            below += staying[level]
+            above += leaving[level]
         bits[level] = min(max(above / (below + above), SMALLEST), 1.0 - SMALLEST)
         found = above if side else below
         if word_first < word_edge < word_last:

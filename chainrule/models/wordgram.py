@@ -2,11 +2,10 @@
 
 The bytes of a document are cut, from left to right, into tokens: a run of bytes of one class together with the one
 space directly before it, if there is one, or a single byte (a space that no run follows, a newline, a control
-character). The classes are words (ASCII letters, digits, the apostrophe, and the bytes of two-byte characters and of
-Indic and other scripts up to U+1FFF), punctuation, and characters from U+2000 on, each a token by itself. " cow" and
-"cow" are different tokens. A token that occurs once, or is longer than 32 bytes, is unknown: it counts as one of a few
+character). The classes are words (ASCII letters, digits, and characters from U+0080 to U+1FFF), ASCII punctuation, and
+single characters from U+2000 on (Chinese ones, and dashes, are tokens by themselves). " cow" and "cow" are different. A token that occurs once, or is longer than 32 bytes, is unknown: it counts as one of a few
 kinds, by its first byte and whether a space is before it, and p(kind | h) is spread over spellings by an n-gram of
-bytes, counted over the words that occur once. So, after the beginning u of a token in the context h of the tokens before,
+bytes, counted over all different tokens. So, after the beginning u of a token and, before it, the tokens h,
 
     p(u ... | h) = sum over words w that begin with u of p(w | h)  +  p(kind | h) p_spelling(u)
     p(byte b | u, h) = p(u b ... | h) / p(u ... | h)                                       where b goes on with u
@@ -47,13 +46,13 @@ from chainrule.storage import load_arrays, save_arrays
 SINGLE, WORD, PUNCTUATION, WIDE, LONE_SPACE = range(5)  # classes of tokens; a run never starts after a lone space
 CLASSES = 5
 GROUPS = [  # unknown words are of a kind by the group of their first byte
-    (WORD, b"abcdefghijklmnopqrstuvwxyz'"),
+    (WORD, b"abcdefghijklmnopqrstuvwxyz"),
     (WORD, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
     (WORD, b"0123456789"),
     (WORD, bytes(range(0x80, 0xC0))),
     (WORD, bytes(range(0xC0, 0xE2))),
     (WIDE, bytes(range(0xE2, 0x100))),
-    (PUNCTUATION, bytes(b for b in range(0x21, 0x7F) if not chr(b).isalnum() and b != ord("'"))),
+    (PUNCTUATION, bytes(byte for byte in range(0x21, 0x7F) if not chr(byte).isalnum())),
 ]
 CONTINUATION = bytes(range(0x80, 0xC0))  # the bytes of a character after its first, in UTF-8
 LONGEST = 32  # bytes of a word of the vocabulary
@@ -62,7 +61,7 @@ LONGEST = 32  # bytes of a word of the vocabulary
 @dataclass(frozen=True)
 class Config:
     order: int = 4  # words
-    spelling_order: int = 6  # bytes
+    spelling_order: int = 8  # bytes
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -237,8 +236,7 @@ class Model(LanguageModel):
         spelled = [tuple(symbols[starts[i] : starts[i + 1]].tolist()) for i in first]
         self.words = self._choose(spelled, counts)
         self.trie = self._count_words(spelled, numbers)
-        once = [run for run, count in zip(spelled, counts, strict=True) if count == 1 and self._kind(run) >= 0]
-        self.spelling = self._count_spellings(once)
+        self.spelling = self._count_spellings([token for token in spelled if self._kind(token) >= 0])
         self._prepare()
         advance(len(stream))
         return self
@@ -286,17 +284,18 @@ class Model(LanguageModel):
             if len(word) == 1 and cutting.class_of[word[0]] == SINGLE:
                 single[word[0]] = kinds + i
         single[END] = kinds + len(self.words)
-        first_byte, start, after_space = self._first_bytes(spelling)
+        has_space = np.isin(np.arange(kinds), cutting.kind_of[1])
+        first_bytes = self._first_bytes(spelling)
         class_of_word = np.concatenate([cutting.class_of_kind, [self._class(word) for word in self.words], [SINGLE]])
         unigram = np.diff(words.upto[: 1 + self.trie.vocabulary_size])
-        by_symbol = start.T @ unigram[:kinds] if kinds else np.zeros(SYMBOLS)
+        by_symbol = unigram[:kinds][~has_space] @ first_bytes[~has_space]
+        by_symbol[SPACE] += unigram[:kinds][has_space].sum()
         np.add.at(by_symbol, arena[np.cumsum(lengths) - lengths], unigram[kinds:])
         byte_mass = np.diff(spelling.upto[: 1 + SYMBOLS])
-        root = np.where(cutting.joins, 0.0, by_symbol)
         self.tables = Tables(
             words, spelling, prefixes, kinds, self._space(prefixes), single, cutting.joins, cutting.kind_of,
-            cutting.class_of_kind, class_of_word.astype(np.int64), first_byte, _cumulative(start),
-            _cumulative(after_space), _cumulative(root), _cumulative(np.where(cutting.joins, byte_mass, 0.0)),
+            cutting.class_of_kind, class_of_word.astype(np.int64), has_space, _cumulative(first_bytes),
+            _cumulative(np.where(cutting.joins, 0.0, by_symbol)), _cumulative(np.where(cutting.joins, byte_mass, 0.0)),
         )  # fmt: skip
 
     def _class(self, word: bytes) -> int:
@@ -308,25 +307,15 @@ class Model(LanguageModel):
         roots = prefixes.symbol[prefixes.first_child[0] : prefixes.first_child[1]].tolist()
         return 1 + roots.index(SPACE) if SPACE in roots else -2
 
-    def _first_bytes(self, spelling: Sums) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """p(first byte | its kind); of each kind; and of each kind that has a space before, after that space."""
-        share = np.diff(spelling.upto[: 1 + SYMBOLS])
-        node = 1 + END
-        share *= spelling.leftover[node]
-        children = slice(int(spelling.first_child[node]), int(spelling.first_child[node + 1]))
+    def _first_bytes(self, spelling: Sums) -> np.ndarray:
+        """p(first byte | kind) of each kind of unknown word (kinds, SYMBOLS)."""
+        start = 1 + END
+        share = spelling.leftover[start] * np.diff(spelling.upto[: 1 + SYMBOLS])
+        children = slice(int(spelling.first_child[start]), int(spelling.first_child[start + 1]))
         share[spelling.word[children]] += np.diff(spelling.upto[children], prepend=0.0)
-        kind_of, kinds = self.cutting.kind_of, self.cutting.kinds
-        start, after_space, first_byte = np.zeros((kinds, SYMBOLS)), np.zeros((kinds, SYMBOLS)), np.zeros(SYMBOLS)
-        for kind in range(kinds):
-            has_space, members = np.nonzero(kind_of == kind)
-            normed = share[members] / share[members].sum()
-            first_byte[members] = normed
-            if has_space[0]:
-                start[kind, SPACE] = 1.0
-                after_space[kind, members] = normed
-            else:
-                start[kind, members] = normed
-        return first_byte, start, after_space
+        kinds = np.arange(self.cutting.kinds)
+        found = np.where((self.cutting.kind_of == kinds[:, None, None]).any(1), share, 0.0)
+        return found / found.sum(-1, keepdims=True)
 
     def start(self, batch_size: int, condition: object = None) -> State:
         nodes = np.tile(np.array([0, BETWEEN, -1, 0], np.int64), (batch_size, 1))
