@@ -66,7 +66,9 @@ class Tables(NamedTuple):
     class_of_kind: np.ndarray  # int64 (kinds)
     class_of_word: np.ndarray  # int64 (words): what a token may not be followed by, see `root`
     has_space: np.ndarray  # bool (kinds): whether a space is before
-    first_bytes: np.ndarray  # float64 (kinds, SYMBOLS + 1): p(first byte after any space | kind), summed over those below
+    first_bytes: (
+        np.ndarray
+    )  # float64 (kinds, SYMBOLS + 1): p(first byte after any space | kind), summed over those below
     root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of tokens by first symbol that may follow, summed
     spelling_root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of bytes that a class goes on with, summed
 
@@ -90,19 +92,20 @@ def _first_not_below(values, low, high, wanted):
     return low
 
 
-@kernel
-def follow(sums, node, word):
+@inlined
+def _follow(sums, node, word):
     """The longest context that the trie has of this one and a word after it."""
-    child = find_child(sums.word, sums.first_child, node, word)
-    while child < 0:
-        node = np.int64(sums.suffix[node])
+    while True:
         child = find_child(sums.word, sums.first_child, node, word)
+        if child >= 0:
+            break
+        node = np.int64(sums.suffix[node])
     return child if child < sums.top else np.int64(sums.suffix[child])
 
 
-@kernel
+@inlined
 def _probability(sums, node, word):
-    """p(word | node)."""
+    """p(word | node), and the weight that the empty context has in it."""
     total, weight = 0.0, 1.0
     while node != 0:
         child = find_child(sums.word, sums.first_child, node, word)
@@ -110,10 +113,10 @@ def _probability(sums, node, word):
             total += weight * _range(sums.upto, np.int64(sums.first_child[node]), child, child + 1)
         weight *= sums.leftover[node]
         node = np.int64(sums.suffix[node])
-    return total + weight * _range(sums.upto, 1, 1 + word, 2 + word)
+    return total + weight * _range(sums.upto, 1, 1 + word, 2 + word), weight
 
 
-@kernel
+@inlined
 def _open(sums, node, first, last, places, weights):
     """Where the ids first ... last - 1 are among the children of each context from `node` to that of one word.
 
@@ -165,7 +168,7 @@ def _keep(places, weights, count, side):
     return kept
 
 
-@kernel
+@inlined
 def _list_kinds(tables, node, have_space, kinds, masses):
     """p(kind | node) in parts, one a context and kind, of the kinds that have a space before, or of those that have not.
 
@@ -195,7 +198,7 @@ def _list_kinds(tables, node, have_space, kinds, masses):
     return count, others
 
 
-@kernel
+@inlined
 def _list_bytes(spelling, node, symbols, masses):
     """p(byte | node) of the spelling model in parts: (how many, p(end of the word), the weight of its empty context)."""
     weight, end, count = 1.0, 0.0, 0
@@ -213,7 +216,7 @@ def _list_bytes(spelling, node, symbols, masses):
     return count, end + weight * (spelling.upto[1 + END] - spelling.upto[END]), weight
 
 
-@kernel
+@inlined
 def _child(prefixes, node, symbol):
     """The prefix with one more symbol, or LEFT."""
     low, high = prefixes.first_child[node], prefixes.first_child[node + 1]
@@ -221,22 +224,10 @@ def _child(prefixes, node, symbol):
     return found if found < high and prefixes.symbol[found] == symbol else np.int64(LEFT)
 
 
-@kernel
-def _begin(tables, context, symbol, has_space):
-    """The (kind, speller, unknown) of a word whose first byte was read."""
-    kind = tables.kind_of[has_space, symbol]
-    unknown = _probability(tables.words, context, kind) * (
-        tables.first_bytes[kind, symbol + 1] - tables.first_bytes[kind, symbol]
-    )
-    return kind, follow(tables.spelling, np.int64(1 + END), symbol), unknown
-
-
 @inlined
 def _word_id(tables, prefix, kind):
     """The id of the current token if it ends here."""
-    if prefix > 0 and tables.prefixes.is_word[prefix]:
-        return tables.prefixes.first_id[prefix]
-    return kind
+    return tables.prefixes.first_id[prefix] if prefix > 0 and tables.prefixes.is_word[prefix] else kind
 
 
 @inlined
@@ -247,44 +238,34 @@ def _spelling_total(tables, kind, root_weight):
     return 1.0 - root_weight * (1.0 - may_come)
 
 
-@kernel
-def _spelling_weight(sums, node):
-    """The weight of the empty context at this node."""
-    weight = 1.0
-    while node != 0:
-        weight *= sums.leftover[node]
-        node = np.int64(sums.suffix[node])
-    return weight
-
-
-@kernel
-def advance(tables, symbol, context, prefix, kind, speller, unknown):
-    """The cursor after one more symbol."""
+@inlined
+def _advance(tables, symbol, cursor, after):
+    """The cursor after one more symbol; `after` is the context once the current token has ended."""
+    context, prefix, kind, speller, unknown = cursor
     if prefix == tables.space:
-        goes_on = tables.kind_of[1, symbol] >= 0
+        has_ended = tables.kind_of[1, symbol] < 0
     else:
-        goes_on = prefix != BETWEEN and tables.joins[tables.class_of_kind[kind], symbol]
-    if goes_on:
-        if prefix == tables.space:
-            kind, speller, unknown = _begin(tables, context, symbol, 1)
+        has_ended = prefix == BETWEEN or not tables.joins[tables.class_of_kind[kind], symbol]
+    if has_ended:
+        context, prefix, kind, speller, unknown = after, np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
+    if has_ended and tables.kind_of[0, symbol] < 0:
+        if symbol == SPACE:
+            prefix = np.int64(tables.space)
         else:
-            share = _probability(tables.spelling, speller, symbol)
-            unknown *= share / _spelling_total(tables, kind, _spelling_weight(tables.spelling, speller))
-            speller = follow(tables.spelling, speller, symbol)
-        if prefix > 0:
-            prefix = _child(tables.prefixes, prefix, symbol)
-        if prefix == LEFT:
-            unknown = 1.0  # nothing is left to weigh it against
-        return context, prefix, kind, speller, unknown
-    if prefix != BETWEEN:
-        context = follow(tables.words, context, _word_id(tables, prefix, kind))
-    if tables.kind_of[0, symbol] >= 0:
-        kind, speller, unknown = _begin(tables, context, symbol, 0)
-        prefix = _child(tables.prefixes, 0, symbol)
-        return context, prefix, kind, speller, (1.0 if prefix == LEFT else unknown)
-    if symbol == SPACE:
-        return context, np.int64(tables.space), np.int64(-1), np.int64(0), 0.0
-    return follow(tables.words, context, tables.single[symbol]), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
+            context = _follow(tables.words, context, tables.single[symbol])
+    else:
+        if prefix == BETWEEN or prefix == tables.space:
+            kind = tables.kind_of[1 if prefix == tables.space else 0, symbol]
+            unknown, _ = _probability(tables.words, context, kind)
+            unknown *= tables.first_bytes[kind, symbol + 1] - tables.first_bytes[kind, symbol]
+            speller = np.int64(1 + END)
+        elif prefix != LEFT:
+            share, root_weight = _probability(tables.spelling, speller, symbol)
+            unknown *= share / _spelling_total(tables, kind, root_weight)
+        speller = _follow(tables.spelling, speller, symbol)
+        prefix = _child(tables.prefixes, prefix, symbol) if prefix != LEFT else prefix
+        unknown = 1.0 if prefix == LEFT else unknown  # nothing is left to weigh it against
+    return context, prefix, kind, speller, unknown
 
 
 class Work(NamedTuple):
@@ -332,11 +313,13 @@ class Parts(NamedTuple):
     next_scale: float
     next_root: float  # the weight of the empty context
     next_class: int
+    after: int  # the context once the current token has ended
 
 
-@kernel
-def _prepare(tables, context, prefix, kind, speller, unknown, work):
+@inlined
+def _prepare(tables, cursor, work):
     """Every term of p(next symbol), scaled so that the sum of all is one."""
+    context, prefix, kind, speller, unknown = cursor
     words, prefixes = tables.words, tables.prefixes
     word_rows, word_mass, end, byte_count, byte_scale, byte_root = 0, 0.0, 0.0, 0, 0.0, 0.0
     class_now, kinds, kind_scale = 0, 0, 0.0
@@ -373,7 +356,7 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
         word_mass /= total
         next_scale = end / total
         word = _word_id(tables, prefix, kind)
-        after = follow(words, context, word)
+        after = _follow(words, context, word)
         next_class = tables.class_of_word[word]
     next_rows, next_root = _open(
         words, after, tables.kinds, len(tables.class_of_word), work.next_places, work.next_weights
@@ -382,7 +365,7 @@ def _prepare(tables, context, prefix, kind, speller, unknown, work):
     next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
     return Parts(
         word_rows, word_mass, byte_count, byte_scale, byte_root, class_now, kinds, kind_scale,
-        next_rows, next_kinds, next_space, next_scale, next_root, next_class,
+        next_rows, next_kinds, next_space, next_scale, next_root, next_class, after,
     )  # fmt: skip
 
 
@@ -397,10 +380,10 @@ def _sum_edge(sums, places, weights, rows, first, last):
     return total
 
 
-@kernel
-def distribution(tables, context, prefix, kind, speller, unknown, work, out):
-    """p(symbol) for every symbol after this cursor."""
-    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
+@inlined
+def _distribution(tables, cursor, work, out):
+    """p(symbol) for every symbol after this cursor; returns the context once the current token has ended."""
+    parts, prefix = _prepare(tables, cursor, work), cursor[1]
     prefixes = tables.prefixes
     root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     for symbol in range(SYMBOLS):
@@ -427,6 +410,7 @@ def distribution(tables, context, prefix, kind, speller, unknown, work, out):
             out[prefixes.symbol[edge]] += _sum_edge(
                 tables.words, work.word_places, work.word_weights, parts.word_rows, first, last
             )
+    return parts.after
 
 
 @inlined
@@ -471,10 +455,10 @@ def _follow_path(parts, work, leaf, leaving, staying):
         staying[level] = staying[level + 1] + leaving[level + 1]
 
 
-@kernel
-def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
-    """log p(symbol), and the probability that each bit on the way to it is one."""
-    parts = _prepare(tables, context, prefix, kind, speller, unknown, work)
+@inlined
+def _path(tables, symbol, cursor, work, bits):
+    """The probability that each bit on the way to a symbol is one; returns log p, and as `_distribution`."""
+    parts, prefix = _prepare(tables, cursor, work), cursor[1]
     words, symbols, first_id = tables.words, tables.prefixes.symbol, tables.prefixes.first_id
     root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     first_child = tables.prefixes.first_child
@@ -537,28 +521,30 @@ def path(tables, symbol, context, prefix, kind, speller, unknown, work, bits):
             high, word_last, next_last, word_mass, next_mass = middle, word_edge, next_edge, lower, next_lower
         if level == 7 and low != 255:
             break
-    return np.log(found)
+    return np.log(found), parts.after
 
 
 @kernel
 def score_symbols(tables, symbols, bits, scores):
     """The path to every symbol after the first, which is read before anything else."""
     work = _make_work(tables.kinds)
-    cursor = advance(tables, np.int64(symbols[0]), np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0)
-    for i in range(1, len(symbols)):
+    cursor, after = (np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0), np.int64(0)
+    for i in range(len(symbols)):
         symbol = np.int64(symbols[i])
-        scores[i - 1] = path(tables, symbol, *cursor, work, bits[i - 1])
-        cursor = advance(tables, symbol, *cursor)
+        if i > 0:
+            scores[i - 1], after = _path(tables, symbol, cursor, work, bits[i - 1])
+        cursor = _advance(tables, symbol, cursor, after)
 
 
 @kernel
 def step_symbols(tables, symbols, nodes, unknown, out):
-    """Distributions after every symbol (batch, time) from the cursors (nodes, unknown), which move on."""
+    """Distributions after every symbol (batch, time) from the states (nodes, unknown), which move on."""
     work = _make_work(tables.kinds)
     for row in range(symbols.shape[0]):
-        cursor = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row])
+        cursor, after = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row]), nodes[row, 4]
         for i in range(symbols.shape[1]):
-            cursor = advance(tables, symbols[row, i], *cursor)
-            distribution(tables, *cursor, work, out[row, i])
+            cursor = _advance(tables, symbols[row, i], cursor, after)
+            after = _distribution(tables, cursor, work, out[row, i])
         nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3] = cursor[0], cursor[1], cursor[2], cursor[3]
+        nodes[row, 4] = after
         unknown[row] = cursor[4]

@@ -318,7 +318,7 @@ class Model(LanguageModel):
         return found / found.sum(-1, keepdims=True)
 
     def start(self, batch_size: int, condition: object = None) -> State:
-        nodes = np.tile(np.array([0, BETWEEN, -1, 0], np.int64), (batch_size, 1))
+        nodes = np.tile(np.array([0, BETWEEN, -1, 0, 0], np.int64), (batch_size, 1))
         return {"nodes": nodes, "unknown": np.zeros(batch_size)}
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
