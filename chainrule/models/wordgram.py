@@ -36,8 +36,8 @@ from chainrule.storage import load_arrays, save_arrays
 
 @dataclass(frozen=True)
 class Config:
-    order: int = 4  # words
-    spelling_order: int = 8  # bytes
+    order: int = 4  # the n of the n-gram of words
+    spelling_order: int = 8  # the n of the n-gram of bytes that spells unknown words
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
