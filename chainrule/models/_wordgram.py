@@ -8,11 +8,12 @@ context. With the sums of a(h, w) over earlier siblings kept,
 
 costs a binary search a context, however many words are in R.
 
-The symbols are 256 bytes and, as 256, the end of the document. A state is a cursor: `context`, the node of the words
-before the current one; `prefix`, the node of what was read of the current one (BETWEEN: nothing, LEFT: no word of the
-vocabulary begins so); `kind`, the id as which it counts should it be unknown (-1 while it is but a space); `speller`,
-the node of its last bytes in the spelling model; and `unknown`, p(kind | context) times the probability of that
-spelling so far.
+The symbols are 256 bytes and, as 256, the end of the document. Where a text is read, a cursor holds: `context`, the
+node of the tokens before the current one; `prefix`, the node of what was read of the current one (BETWEEN: nothing,
+LEFT: no word of the vocabulary begins so); `kind`, the id as which it counts should it be unknown (-1 as long as it is
+but a space); `speller`, the node of its last bytes in the spelling model; and `unknown`, p(kind | context) times the
+probability of that spelling so far. Everything is inlined into two kernels: a call would count the references to all
+arrays of a model.
 """
 
 from typing import NamedTuple
@@ -144,10 +145,8 @@ def _split(sums, places, weights, count, boundary):
     lower, upper = 0.0, 0.0
     for i in range(count):
         start, low, high = places[i, 0], places[i, 1], places[i, 2]
-        if start == 1:  # the root's children are all words
-            middle = min(max(1 + boundary, low), high)
-        else:
-            middle = _first_not_below(sums.word, low, high, boundary)
+        is_root = start == 1  # whose children are all words: nothing has to be searched
+        middle = min(max(1 + boundary, low), high) if is_root else _first_not_below(sums.word, low, high, boundary)
         places[i, 3] = middle
         lower += weights[i] * _range(sums.upto, start, low, middle)
         upper += weights[i] * _range(sums.upto, start, middle, high)
@@ -170,10 +169,10 @@ def _keep(places, weights, count, side):
 
 @inlined
 def _list_kinds(tables, node, have_space, kinds, masses):
-    """p(kind | node) in parts, one a context and kind, of the kinds that have a space before, or of those that have not.
+    """p(kind | node) in parts, one a context, of kinds that have a space before or of those that have none.
 
-    Returns how many, and the sum over the other kinds. Of the empty context there are only those with a space: `root`
-    has the others.
+    Returns how many, and the sum over the other kinds. The empty context is left out where there is no space before:
+    `Tables.root` has it.
     """
     words, weight, count, others = tables.words, 1.0, 0, 0.0
     while node != 0:
@@ -200,7 +199,7 @@ def _list_kinds(tables, node, have_space, kinds, masses):
 
 @inlined
 def _list_bytes(spelling, node, symbols, masses):
-    """p(byte | node) of the spelling model in parts: (how many, p(end of the word), the weight of its empty context)."""
+    """p(byte | node) of the spelling model in parts: how many, p(end of the word), the weight of the empty context."""
     weight, end, count = 1.0, 0.0, 0
     while node != 0:
         start, before = np.int64(spelling.first_child[node]), 0.0

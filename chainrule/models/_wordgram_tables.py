@@ -1,5 +1,7 @@
 """How bytes are cut into tokens for a word n-gram, and what its kernels read: beginnings of words, sums of counts."""
 
+from bisect import bisect_left
+
 import numpy as np
 
 from chainrule.kernels.hashing import hash_bytes
@@ -28,7 +30,7 @@ LONGEST = 32  # bytes of a word of the vocabulary
 
 @kernel
 def _cut(symbols, joins, class_of, starts):
-    """Where each token starts; returns how many there are. `symbols` ends with END."""
+    """Where each token starts, and the end of all; returns how many tokens there are."""
     count = 0
     i = 0
     while i < len(symbols):
@@ -40,6 +42,7 @@ def _cut(symbols, joins, class_of, starts):
         i += 1
         while i < len(symbols) and joined[symbols[i]]:
             i += 1
+    starts[count] = len(symbols)
     return count
 
 
@@ -51,7 +54,7 @@ def _hash(symbols, starts, hashes):
 
 @kernel
 def _list_prefixes(arena, offsets, kinds, symbol, first_child, first_id, last_id, is_word):
-    """The trie of all beginnings of the words (sorted, and numbered from `kinds`); returns how many there are."""
+    """Fills in the trie, level by level; returns how many nodes it has."""
     depth = np.zeros(len(symbol), np.int64)
     first_id[0], last_id[0], is_word[0] = kinds, kinds + len(offsets) - 1, False
     nodes = 1
@@ -73,15 +76,16 @@ def _list_prefixes(arena, offsets, kinds, symbol, first_child, first_id, last_id
     return nodes
 
 
-def list_prefixes(arena: np.ndarray, offsets: np.ndarray, kinds: int) -> Prefixes:
+def list_prefixes(words: list[bytes], kinds: int) -> Prefixes:
+    """The trie of all beginnings of the sorted words, which are numbered from `kinds`, and of the end after them."""
+    arena = np.append(np.frombuffer(b"".join(words), np.uint8), END).astype(np.uint16)
+    offsets = np.cumsum([0, *map(len, words), 1])
     most = len(arena) + 1
     symbol, is_word = np.zeros(most, np.uint16), np.zeros(most, np.bool_)
     first_child, first_id, last_id = (np.zeros(most + 1, np.int64) for _ in range(3))
     nodes = _list_prefixes(arena, offsets, kinds, symbol, first_child, first_id, last_id, is_word)
-    return Prefixes(
-        symbol[:nodes].copy(), first_child[: nodes + 1].copy(), first_id[:nodes].copy(), last_id[:nodes].copy(),
-        is_word[:nodes].copy(),
-    )  # fmt: skip
+    arrays = (symbol[:nodes], first_child[: nodes + 1], first_id[:nodes], last_id[:nodes], is_word[:nodes])
+    return Prefixes(*(array.copy() for array in arrays))
 
 
 @kernel
@@ -148,9 +152,59 @@ class Cutting:
     def kinds(self) -> int:
         return len(self.class_of_kind)
 
-    def starts(self, symbols: np.ndarray) -> np.ndarray:
-        """Where each token starts, and the length of all."""
+    def kind(self, token: Token) -> int:
+        """The kind of unknown word that a token would be, or -1: single bytes are never unknown."""
+        has_space = int(token[0] == SPACE and len(token) > 1)
+        return int(self.kind_of[has_space, token[has_space]])
+
+    def token_class(self, word: bytes) -> int:
+        return LONE_SPACE if word == b" " else int(self.class_of[word[int(word[0] == SPACE)]])
+
+    def number_tokens(self, symbols: np.ndarray) -> tuple[list[Token], np.ndarray, np.ndarray]:
+        """The different tokens of a text, the number of each token of the text, and how often each number occurs."""
         starts = np.empty(len(symbols) + 1, np.int64)
         count = _cut(symbols, self.joins, self.class_of, starts)
-        starts[count] = len(symbols)
-        return starts[: count + 1]
+        starts = starts[: count + 1]
+        hashes = np.empty(len(starts) - 1, np.uint64)
+        _hash(symbols, starts, hashes)
+        _, first, numbers, counts = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)
+        return [tuple(symbols[starts[i] : starts[i + 1]].tolist()) for i in first], numbers, counts
+
+
+def make_tables(cutting: Cutting, words: list[bytes], trie: Trie, spelling_trie: Trie) -> Tables:
+    """What the kernels read, from the vocabulary and the counts."""
+    kinds, end = cutting.kinds, cutting.kinds + len(words)
+    word_sums, spelling = sum_up(trie), sum_up(spelling_trie)
+    prefixes = list_prefixes(words, kinds)
+    single = np.full(SYMBOLS, -1, np.int64)
+    for byte in cutting.singles:
+        single[byte] = kinds + bisect_left(words, bytes([byte]))
+    single[END] = end
+    roots = prefixes.symbol[: prefixes.first_child[1]].tolist()
+    space = roots.index(SPACE, 1) if SPACE in roots[1:] else -2
+    has_space = np.isin(np.arange(kinds), cutting.kind_of[1])
+    class_of_word = np.array([*cutting.class_of_kind, *map(cutting.token_class, words), SINGLE], np.int64)
+    first_bytes = _first_bytes(cutting, spelling)
+    unigrams, byte_unigrams = (
+        np.diff(sums.upto[: 1 + size]) for sums, size in ((word_sums, 1 + end), (spelling, SYMBOLS))
+    )
+    by_symbol = unigrams[:kinds][~has_space] @ first_bytes[~has_space]
+    by_symbol[SPACE] += unigrams[:kinds][has_space].sum()
+    np.add.at(by_symbol, [*(word[0] for word in words), END], unigrams[kinds:])
+    return Tables(
+        word_sums, spelling, prefixes, kinds, space, single, cutting.joins, cutting.kind_of, cutting.class_of_kind,
+        class_of_word, has_space, _cumulative(first_bytes), _cumulative(np.where(cutting.joins, 0.0, by_symbol)),
+        _cumulative(np.where(cutting.joins, byte_unigrams, 0.0)),
+    )  # fmt: skip
+
+
+def _first_bytes(cutting: Cutting, spelling: Sums) -> np.ndarray:
+    """p(first byte | kind) of each kind of unknown word (kinds, SYMBOLS)."""
+    start = 1 + END
+    share = spelling.leftover[start] * np.diff(spelling.upto[: 1 + SYMBOLS])
+    children = slice(int(spelling.first_child[start]), int(spelling.first_child[start + 1]))
+    share[spelling.word[children]] += np.diff(spelling.upto[children], prepend=0.0)
+    kinds = np.arange(cutting.kinds)
+    found = np.where((cutting.kind_of == kinds[:, None, None]).any(1), share, 0.0)
+    shares: np.ndarray = found / found.sum(-1, keepdims=True)
+    return shares
