@@ -25,6 +25,7 @@ class Corpus:
     files: list[Source]
     total_bytes: int  # on disk, for progress bars
     unit: str  # file, block or line
+    changed_documents = 0  # they are what is in the files
 
     def __init__(self, inputs: Sequence[str | os.PathLike[str]], reading: Reading = DEFAULT_READING) -> None:
         reading.check()

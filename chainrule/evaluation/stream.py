@@ -42,10 +42,11 @@ def evaluate_shards(
     nats *= tokens / max(scored, 1) if scored < tokens else 1.0
     is_finite = bool(np.isfinite(nats)) and model.is_normalised  # scores that do not sum to one measure nothing
     loss = nats / tokens
+    spells = not shards.changed_documents(tokenizer)
     figures: Evaluation = {
         "loss": loss if is_finite else None,
         "perplexity": exp(loss) if is_finite and loss < LARGEST_EXPONENT else None,
-        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and tokenizer.is_lossless else None,
+        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and spells else None,
         "impossible_tokens": impossible,
         "tokens": tokens,
         "documents": shards.part.documents,

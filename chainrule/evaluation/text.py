@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
+import numpy as np
+
 from chainrule.checks import require_whole
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
@@ -31,6 +33,9 @@ class Text(Protocol):
     @property
     def notes(self) -> list[str]: ...
 
+    @property
+    def changed_documents(self) -> int: ...  # that are no longer what was in the files
+
     def batches(self, progress: Advance | None = None) -> Iterator[Documents]: ...
 
 
@@ -55,7 +60,7 @@ class DocumentFigures(TypedDict):
     tokens: int
     unknown_tokens: int
     nats: float
-    bits_per_byte: float
+    bits_per_byte: float | None  # None: the document is not what its tokens spell
 
 
 class Against(TypedDict):
@@ -74,19 +79,25 @@ class Against(TypedDict):
 def evaluate_text(
     run: Measurable, text: Text, *, worst: int = 0, documents: bool = False, against: Measurable | None = None
 ) -> dict[str, Any]:
-    """The figures of a text; `worst_passages`, `per_document` and `against` where they are asked for."""
+    """The figures of a text, and `notes` on what they are of; `worst_passages`, `per_document` and `against` where
+    they are asked for."""
     require_whole("worst", worst, 0, MOST_PASSAGES)
     if against is not None:
         check_comparable(run, against)
     scores = score_text(run, text)
-    found = dict(figures(scores, run.model, run.tokenizer))
+    found: dict[str, Any] = dict(figures(scores, run.model))
+    if text.changed_documents:
+        found |= {"changed_documents": text.changed_documents, "bits_per_byte": None, "bits_per_character": None}
     if worst:
         hardest = worst_passages(run.model, run.tokenizer, text.batches(), worst)
         found["worst_passages"] = [asdict(passage) for passage in hardest]
     if documents:
         found["per_document"] = per_document(scores)
     if against is not None:
-        found["against"] = compare_scores(scores, against, score_text(against, text))
+        others = score_text(against, text)
+        check_same_text(run, scores, against, others)
+        found["against"] = compare_scores(scores, against, others)
+    found["notes"] = text.notes
     return found
 
 
@@ -98,9 +109,8 @@ def score_text(run: Measurable, text: Text) -> Scores:
 
 def per_document(scores: Scores) -> list[DocumentFigures]:
     """The figures of each document, in the order they were read."""
-    columns = zip(
-        scores.files, scores.lines, scores.tokens, scores.nats, scores.text_bytes, scores.unknown, strict=True
-    )
+    bits = np.where(scores.changed, np.nan, scores.nats / NATS_PER_BIT / np.maximum(scores.text_bytes, 1))
+    columns = zip(scores.files, scores.lines, scores.tokens, scores.nats, bits, scores.unknown, strict=True)
     return [
         {
             "path": scores.paths[int(file)],
@@ -108,28 +118,38 @@ def per_document(scores: Scores) -> list[DocumentFigures]:
             "tokens": int(tokens),
             "unknown_tokens": int(unknown),
             "nats": float(nats),
-            "bits_per_byte": float(nats / NATS_PER_BIT / max(size, 1)),
+            "bits_per_byte": None if np.isnan(bit) else float(bit),
         }
-        for file, line, tokens, nats, size, unknown in columns
+        for file, line, tokens, nats, bit, unknown in columns
     ]
 
 
 def check_comparable(run: Measurable, other: Measurable) -> None:
-    """Refuse to compare scores that are no probabilities, or tokenizers that hide different parts of the text."""
+    """Refuse to compare scores that are no probabilities, or vocabularies that hide different parts of the text."""
     for each in (run, other):
         if not each.model.is_normalised:
             raise UserError(f"'{each.path}' gives scores that do not sum to one, so it cannot be compared")
-    hides_text = not (run.tokenizer.is_lossless and other.tokenizer.is_lossless)
-    if hides_text and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
+    is_closed = run.tokenizer.is_closed or other.tokenizer.is_closed
+    if is_closed and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
         raise UserError(
             "a tokenizer that hides text cannot be compared with another: use runs that share it, or open ones"
         )
 
 
+def check_same_text(run: Measurable, scores: Scores, other: Measurable, others: Scores) -> None:
+    """Refuse to compare scores of tokens that do not spell the same text."""
+    for each, found in ((run, scores), (other, others)):
+        if found.changed.any() and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
+            raise UserError(
+                f"the tokens of '{each.path}' spell {int(found.changed.sum()):,} of the {len(found):,} documents "
+                "otherwise, so it cannot be compared with a run of other tokens on this text"
+            )
+
+
 def compare_scores(scores: Scores, other: Measurable, others: Scores) -> Against:
     """A paired bootstrap of the scores of one model against those of another on the same text."""
     difference = paired_bootstrap(scores, others)
-    summary = figures(others, other.model, other.tokenizer)
+    summary = figures(others, other.model)
     return {
         "run": str(other.path),
         "bits_per_byte": difference.bits_per_byte,

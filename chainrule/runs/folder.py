@@ -163,6 +163,11 @@ class KeptAside:
         self.notes: list[str] = []
         self._run = run
 
+    @property
+    def changed_documents(self) -> int:
+        """How many of them are not what was in the files, as tokens hid a part of it."""
+        return self._run.shards("validation").changed_documents(self._run.tokenizer)
+
     def batches(self, progress: Advance | None = None) -> Iterator[Documents]:
         return self._run.shards("validation").documents(self._run.tokenizer)
 

@@ -35,7 +35,7 @@ class ModelScores:
     architecture: str
     run: str
     tokenizer: str  # its fingerprint
-    is_lossless: bool
+    is_lossless: bool  # whether its tokens spell every document
     is_normalised: bool
     nats: np.ndarray  # of each document, <eos> included
     tokens: np.ndarray  # of each document, <eos> included
@@ -101,7 +101,7 @@ def measure(label: str, run: Run, text: CommonText) -> ModelScores:
         architecture=run.architecture,
         run=str(run.path),
         tokenizer=run.tokenizer.fingerprint,
-        is_lossless=run.tokenizer.is_lossless,
+        is_lossless=not scores.changed.any(),
         is_normalised=run.model.is_normalised,
         nats=scores.nats,
         tokens=scores.tokens + 1,
