@@ -9,6 +9,7 @@ from chainrule.cli import options
 from chainrule.cli.output import number
 
 if TYPE_CHECKING:
+    from chainrule.evaluation.seen import Seen
     from chainrule.evaluation.text import Against, DocumentFigures
     from chainrule.runs.folder import Run
 
@@ -77,11 +78,14 @@ def _report(result: dict[str, Any], is_closed: bool) -> None:
     documents, tokens = result["documents"], result["tokens"]
     text = f"{plural(documents, 'document')} ({result['unit']}), {size(result['bytes'])}, "
     text += f"{tokens:,} tokens + {documents:,} <eos>"
-    print_rows([("text", text), *_quality(result, is_closed), ("vocabulary", describe_unknown(result))])
+    rows = [("text", text), *_quality(result, is_closed), ("vocabulary", describe_unknown(result))]
+    print_rows([*rows, *(("training", seen) for seen in describe_seen(result["run"], result["seen"]))])
     for each in result.get("per_document", []):
         print(f"{each['path']}:{each['line']}\t{_describe_document(each)}")
     if "against" in result:
         report_difference(result["against"])
+        for seen in describe_seen(result["against"]["run"], result["against"]["other_seen"]):
+            print(seen)
     for passage in result["worst_passages"]:
         words = visible(" ".join(passage["text"].split())).strip("\ufffd")
         bits = passage["bits_per_token"]
@@ -113,6 +117,14 @@ def _quality(result: dict[str, Any], is_closed: bool) -> list[tuple[str, str]]:
         bits = f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)"
     with_eos, without = number(result["perplexity"]), number(result["perplexity_without_eos"])
     return [("bits per byte", bits), ("perplexity", f"{with_eos} per token with <eos>, {without} without")]
+
+
+def describe_seen(run: str, seen: "Seen | None") -> list[str]:
+    """A warning where a run was trained on the text that it is measured on."""
+    if seen is None or not seen["documents"]:
+        return []
+    share = f"{seen['documents']:,} of these {seen['of']:,} documents ({seen['unit']})"
+    return [f"{run} was trained on {share}, so its figures do not tell how it does on new text"]
 
 
 def describe_unknown(result: dict[str, Any]) -> str:

@@ -56,6 +56,13 @@ class Corpus:
             if progress and source.size > reported:
                 progress(source.size - reported)
 
+    def cut_by(self, unit: str) -> Iterator[Documents]:
+        """All documents, cut by another unit; records too."""
+        if unit == self.unit:
+            return self.batches()
+        readers = (Reader(source, self.reading.field, self.reading.encoding) for source in self.files)
+        return (documents for reader in readers for documents in reader.batches(unit))
+
     def _unit_of(self, source: Source) -> str:
         """Records are cut further only where the user asked for a unit."""
         return "file" if source.holds_records and self.reading.unit == "auto" else self.unit

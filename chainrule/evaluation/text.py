@@ -12,6 +12,7 @@ from chainrule.checks import require_whole
 from chainrule.data.documents import Documents
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT, Scores, figures, score
+from chainrule.evaluation.seen import Seen, TrainedOn
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.evaluation.worst_passages import worst_passages
 from chainrule.models.contract import LanguageModel
@@ -38,6 +39,8 @@ class Text(Protocol):
 
     def batches(self, progress: Advance | None = None) -> Iterator[Documents]: ...
 
+    def cut_by(self, unit: str) -> Iterator[Documents]: ...
+
 
 class Measurable(Protocol):
     """A run: a model, the tokenizer it belongs to, and where both are."""
@@ -50,6 +53,8 @@ class Measurable(Protocol):
 
     @property
     def tokenizer(self) -> Tokenizer: ...
+
+    def trained_on(self) -> TrainedOn | None: ...
 
 
 class DocumentFigures(TypedDict):
@@ -74,13 +79,14 @@ class Against(TypedDict):
     rounds: int
     other_bits_per_byte: float | None
     other_perplexity: float | None
+    other_seen: Seen | None  # how much of the text the other run was trained on; None: not known
 
 
 def evaluate_text(
     run: Measurable, text: Text, *, worst: int = 0, documents: bool = False, against: Measurable | None = None
 ) -> dict[str, Any]:
-    """The figures of a text, and `notes` on what they are of; `worst_passages`, `per_document` and `against` where
-    they are asked for."""
+    """The figures of a text, `seen` of how much of it the run was trained on, and `notes`; `worst_passages`,
+    `per_document` and `against` where they are asked for."""
     require_whole("worst", worst, 0, MOST_PASSAGES)
     if against is not None:
         check_comparable(run, against)
@@ -96,7 +102,8 @@ def evaluate_text(
     if against is not None:
         others = score_text(against, text)
         check_same_text(run, scores, against, others)
-        found["against"] = compare_scores(scores, against, others)
+        found["against"] = compare_scores(scores, against, others, text)
+    found["seen"] = count_seen(run, text)
     found["notes"] = text.notes
     return found
 
@@ -105,6 +112,12 @@ def score_text(run: Measurable, text: Text) -> Scores:
     """The scores of every document of a text."""
     with progress("scoring", text.total_bytes) as advance:
         return score(run.model, run.tokenizer, text.batches(advance))
+
+
+def count_seen(run: Measurable, text: Text) -> Seen | None:
+    """How much of a text a run was trained on; None where that is not known, as of an imported model."""
+    trained_on = run.trained_on()
+    return None if trained_on is None else trained_on.count(text)
 
 
 def per_document(scores: Scores) -> list[DocumentFigures]:
@@ -146,7 +159,7 @@ def check_same_text(run: Measurable, scores: Scores, other: Measurable, others: 
             )
 
 
-def compare_scores(scores: Scores, other: Measurable, others: Scores) -> Against:
+def compare_scores(scores: Scores, other: Measurable, others: Scores, text: Text) -> Against:
     """A paired bootstrap of the scores of one model against those of another on the same text."""
     difference = paired_bootstrap(scores, others)
     summary = figures(others, other.model)
@@ -159,4 +172,5 @@ def compare_scores(scores: Scores, other: Measurable, others: Scores) -> Against
         "rounds": difference.rounds,
         "other_bits_per_byte": summary["bits_per_byte"],
         "other_perplexity": summary["perplexity"],
+        "other_seen": count_seen(other, text),
     }

@@ -292,3 +292,14 @@ def test_evaluate_says_of_how_many_documents_tokens_hide_a_part(chainrule, cows,
         out.split()
     )
     assert (out.count(" bits per byte, "), out.count(" bits per token, ")) == (2, 1)
+
+
+def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
+    chainrule("train", cows, "--order", 1, "--as", "runs/one")
+    trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
+    out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
+    assert "better than runs/one: significant" in out
+    said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
+    assert f"{run} {said}" in out
+    assert f"runs/one {said}" in out
+    assert "was trained on" not in chainrule("evaluate", run)[1]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import chainrule
+from chainrule.api.language import TrainedRun
 from chainrule.errors import UserError
 from chainrule.text.base import Tokenizer
 
@@ -131,3 +132,51 @@ def test_sentencepiece_is_lossless_but_for_its_own_sign() -> None:
     assert np.array_equal(
         changed, [tokenizer.decode(tokenizer.encode(documents.text(i))) != documents.text(i) for i in range(4)]
     )
+
+
+# Whether a run was trained on the text
+
+
+def seen(run: TrainedRun, text: object, **reading: object) -> tuple[int, int, str]:
+    found = run.evaluate(text, **reading)["seen"]
+    return found["documents"], found["of"], found["unit"]
+
+
+def test_a_run_says_how_many_documents_of_a_text_it_was_trained_on(poems: str, tmp_path: Path) -> None:
+    run = chainrule.train(poems, order=2)
+    trained = run.config["data"]["text"]["train"]["documents"]
+    assert 40 < trained < 60
+    assert seen(run, poems) == (trained, 60, "block")
+    (tmp_path / "copy.txt").write_text(BLOCKS)
+    assert seen(run, "copy.txt") == (trained, 60, "block")
+    (tmp_path / "new.txt").write_text(BLOCKS.replace("cow", "horse"))
+    assert seen(run, "new.txt") == (0, 60, "block")
+    aside = run.evaluate()["seen"]
+    assert (aside["documents"], aside["of"]) == (0, 60 - trained)
+
+
+def test_the_text_of_training_is_known_again_however_it_is_cut(poems: str, tmp_path: Path) -> None:
+    trained = chainrule.train(poems, order=2).config["data"]["text"]["train"]["documents"]
+    run = chainrule.train(poems, order=2)
+    assert seen(run, poems, unit="line") == (trained, 60, "block")
+    assert seen(run, poems, unit="file") == (trained, 60, "block")
+    whole = chainrule.train(poems, order=2, unit="file")  # one document, of which the last tenth is kept aside
+    assert seen(whole, poems) == (1, 1, "file")
+    (tmp_path / "new.txt").write_text(BLOCKS.replace("cow", "horse"))
+    assert seen(whole, "new.txt")[0] == 0
+
+
+def test_the_other_run_of_a_comparison_says_it_too(poems: str, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text(BLOCKS.replace("cow", "horse"))
+    one, two = chainrule.train(poems, order=2), chainrule.train("other.txt", order=2)
+    found = two.evaluate(poems, against=one)
+    assert found["seen"]["documents"] == 0
+    assert found["against"]["other_seen"]["documents"] == one.config["data"]["text"]["train"]["documents"]
+    elsewhere = chainrule.train(poems, order=3, split_seed=1)
+    shared = one.evaluate(against=elsewhere)  # what one kept aside, the other may have read
+    assert shared["seen"]["documents"] == 0 < shared["against"]["other_seen"]["documents"]
+
+
+def test_of_an_imported_model_it_is_not_known(poems: str) -> None:
+    chainrule.train(poems, order=2, path="runs/mine").export("arpa", "mine.arpa")
+    assert chainrule.import_model("mine.arpa", path="runs/theirs").evaluate(poems)["seen"] is None
