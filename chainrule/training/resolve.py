@@ -113,6 +113,8 @@ def _split_settings(
             )
     for_task = {name: value for name, value in request.settings.items() if name in of_task}
     rest = {name: value for name, value in request.settings.items() if name not in of_task}
+    if not of_recipe and "seed" not in of_model:
+        rest.pop("seed", None)  # of a model that counts: nothing in it is random
     for_recipe = {name: value for name, value in rest.items() if name in of_recipe}
     for_model = {name: value for name, value in rest.items() if name not in of_recipe}
     settings = override(task.settings_class(), for_task, f"the settings of {request.task}")
@@ -153,7 +155,6 @@ def _resolve_recipe(
     from chainrule.training.checks import check_recipe
 
     chosen = dict(named)
-    chosen.setdefault("seed", request.splitting.seed)
     if not any(name in chosen for name in BUDGETS):
         chosen["minutes"] = DEFAULT_MINUTES
     recipe = override(default_recipe(module, config, chosen.get("optimizer")), chosen, "the settings of training")
