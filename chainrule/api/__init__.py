@@ -171,6 +171,7 @@ def compare(
     minutes: float = 1.0,
     test: Inputs = (),
     validation: Inputs = (),
+    seed: int = 0,
     path: StrPath | None = None,
     overwrite: bool = False,
     **settings: object,
@@ -188,6 +189,7 @@ def compare(
         reading=reading,
         splitting=splitting,
         tokenization=tokenization,
+        seed=seed,
     )
     return compare_request(asked, Path(path) if path else comparison_path(asked.inputs), overwrite)
 

@@ -113,16 +113,17 @@ class TrainedRun(Run):
         """Perplexity, bits per byte and the counts behind them, of any text; default: the text kept aside in training.
 
         `worst` adds so many of the worst-predicted passages, `documents` the figures of every document, and `against`
-        a paired bootstrap of the difference from another run. How the text is read goes by name: unit="line".
+        a paired bootstrap of the difference from another run. `seen` says how many documents of the text the run was
+        trained on. How the text is read goes by name: unit="line".
         """
         names = None if inputs is None else input_names(inputs)
         return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
 
     def open_text(self, names: list[str] | None, reading: dict[str, object]) -> Text:
-        """The text to measure on, read as in training unless `reading` says otherwise; None: what was kept aside."""
+        """The text to measure on; None: what was kept aside. How it is cut depends on the text and on `reading` alone,
+        so that every run is measured on the same documents."""
         if names is not None:
-            defaults = Reading(unit=self.config["data"].get("unit", "auto"))
-            return Corpus(names, override(defaults, reading, "evaluate"))
+            return Corpus(names, override(Reading(), reading, "evaluate"))
         parts = self.config["data"].get("text")
         if not parts or not parts["validation"]["documents"]:
             raise UserError(f"'{self.path}' has no text kept aside; name one: chainrule evaluate {self.path} OTHER.txt")
@@ -131,7 +132,16 @@ class TrainedRun(Run):
     def evaluate_text(self, text: Text, worst: int, documents: bool, against: StrPath | Run | None) -> dict[str, Any]:
         """`evaluate` of a text that is open."""
         other = against if isinstance(against, Run) or against is None else Run(against)
-        return evaluate_text(self, text, worst=worst, documents=documents, against=other)
+        found = evaluate_text(self, text, worst=worst, documents=documents, against=other)
+        found["notes"] = [*found["notes"], *self._note_unit(text)]
+        return found
+
+    def _note_unit(self, text: Text) -> list[str]:
+        """A word on documents that are longer or shorter than those of training, as they are harder or easier."""
+        own = self.config["data"].get("unit") if "text" in self.config["data"] else None
+        if own in (None, text.unit):
+            return []
+        return [f"one document is a {text.unit} here, but was a {own} in training; the unit {own} cuts as training did"]
 
     def quantize(self, kind: str = "int8") -> Cost:
         """Round the weights in memory to eight bits; the result says what that costs in bits per byte."""

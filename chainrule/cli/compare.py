@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from chainrule.cli import options
+from chainrule.cli.flags import option
+from chainrule.data.settings import Splitting
+from chainrule.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from chainrule.analysis.compare.report import Report
@@ -38,6 +41,7 @@ def command(
     ] = None,
     validation_fraction: Annotated[float, typer.Option(help="Else this share of the text is kept aside.")] = 0.1,
     split: Annotated[str, typer.Option(help="documents (by content) or tail (the last part).")] = "documents",
+    split_seed: Annotated[int, option(Splitting, "split_seed")] = 0,
     tokenizer: Annotated[
         str, typer.Option(help="One for all models: bytes, characters, words, bpe (default), a tokenizer.json or run.")
     ] = "auto",
@@ -46,7 +50,7 @@ def command(
     unit: Annotated[str, typer.Option(help="One document per: file, block, line, or auto.")] = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
-    seed: Annotated[int, typer.Option(help="Of the split, the weights and the order.")] = 0,
+    seed: Annotated[int, option(Recipe, "seed")] = 0,
     as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to make.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that comparison if it exists.")] = False,
     as_json: options.Json = False,
@@ -56,7 +60,6 @@ def command(
     from chainrule.analysis.compare.entrants import read_entrants
     from chainrule.cli.output import print_json, say
     from chainrule.data.corpus import Reading
-    from chainrule.data.split import Splitting
     from chainrule.text.choice import Tokenization
 
     asked = Comparison(
@@ -66,7 +69,8 @@ def command(
         test=tuple(test or []),
         validation=tuple(validation or []),
         reading=Reading(unit, field, encoding),
-        splitting=Splitting(validation_fraction, split, seed),
+        splitting=Splitting(validation_fraction, split, split_seed),
+        seed=seed,
         tokenization=Tokenization(tokenizer, vocabulary_size, None, closed_vocabulary),
     )
     path = Path(as_) if as_ else default_path(asked.inputs)

@@ -1,5 +1,6 @@
 """`chainrule evaluate`: how well a model predicts a text."""
 
+from math import log
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +9,8 @@ from chainrule.cli import options
 from chainrule.cli.output import number
 
 if TYPE_CHECKING:
-    from chainrule.evaluation.text import Against
+    from chainrule.evaluation.seen import Seen
+    from chainrule.evaluation.text import Against, DocumentFigures
     from chainrule.runs.folder import Run
 
 
@@ -21,9 +23,7 @@ def command(
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
     documents: Annotated[bool, typer.Option("--documents", help="Also the figures of every document.")] = False,
-    unit: Annotated[
-        str | None, typer.Option(help="One document per: file, block, line; default: as in training.")
-    ] = None,
+    unit: options.Unit = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
     quantize: options.Quantize = None,
@@ -41,22 +41,19 @@ def command(
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     opened = Run(run, task=None)
     if opened.task != LANGUAGE:
-        asked = {"--against": against, "--documents": documents, "--unit": unit, "--quantize": quantize}
+        asked = {"--against": against, "--documents": documents, "--unit": unit != "auto", "--quantize": quantize}
         _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
         return
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    reading: dict[str, object] = {"field": field, "encoding": encoding}
-    if unit is not None:
-        reading["unit"] = unit
-    text = loaded.open_text(inputs or None, reading)
+    text = loaded.open_text(inputs or None, {"unit": unit, "field": field, "encoding": encoding})
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
     result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
     if as_json:
         print_json(result)
     else:
-        _report(result, text.notes)
+        _report(result, loaded.tokenizer.is_closed)
 
 
 def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
@@ -75,27 +72,36 @@ def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encod
     module.evaluate(run, inputs, encoding, as_json)
 
 
-def _report(result: dict[str, Any], notes: list[str]) -> None:
+def _report(result: dict[str, Any], is_closed: bool) -> None:
     from chainrule.cli.output import plural, print_notes, print_rows, size, visible
 
     documents, tokens = result["documents"], result["tokens"]
     text = f"{plural(documents, 'document')} ({result['unit']}), {size(result['bytes'])}, "
     text += f"{tokens:,} tokens + {documents:,} <eos>"
-    print_rows([("text", text), *_quality(result), ("vocabulary", describe_unknown(result))])
+    rows = [("text", text), *_quality(result, is_closed), ("vocabulary", describe_unknown(result))]
+    print_rows([*rows, *(("training", seen) for seen in describe_seen(result["run"], result["seen"]))])
     for each in result.get("per_document", []):
-        bits = f"{each['bits_per_byte']:.4f} bits per byte, {each['tokens']:,} tokens"
-        print(f"{each['path']}:{each['line']}\t{bits}")
+        print(f"{each['path']}:{each['line']}\t{_describe_document(each)}")
     if "against" in result:
         report_difference(result["against"])
+        for seen in describe_seen(result["against"]["run"], result["against"]["other_seen"]):
+            print(seen)
     for passage in result["worst_passages"]:
         words = visible(" ".join(passage["text"].split())).strip("\ufffd")
         bits = passage["bits_per_token"]
         hardness = "impossible" if bits == float("inf") else f"{bits:.1f} bits per token"
         print(f"hard ({hardness}) {passage['path']}:{passage['line']}: {words[:160]}")
-    print_notes(notes)
+    print_notes(result["notes"])
 
 
-def _quality(result: dict[str, Any]) -> list[tuple[str, str]]:
+def _describe_document(each: "DocumentFigures") -> str:
+    nats, bits = each["nats"], each["bits_per_byte"]
+    if bits is None:
+        return f"{nats / log(2) / (each['tokens'] + 1):.4f} bits per token, {each['tokens']:,} tokens"
+    return f"{bits:.4f} bits per byte, {each['tokens']:,} tokens"
+
+
+def _quality(result: dict[str, Any], is_closed: bool) -> list[tuple[str, str]]:
     if not result["is_normalised"]:
         score = result["nats"] / (result["tokens"] + result["documents"])
         return [("score", f"{number(score, 4)} per token; not a perplexity, as these scores do not sum to one")]
@@ -104,11 +110,21 @@ def _quality(result: dict[str, Any]) -> list[tuple[str, str]]:
             ("perplexity", f"infinite: {result['impossible_tokens']:,} tokens have probability zero under this model")
         ]
     if result["bits_per_byte"] is None:
-        bits = "not given: a closed vocabulary hides spelling and spaces, so bytes cannot be compared"
+        changed = f"{result['changed_documents']:,} of the {result['documents']:,} documents"
+        why = "a closed vocabulary hides spelling and spaces" if is_closed else f"tokens spell {changed} otherwise"
+        bits = f"not given: {why}, so bytes cannot be compared"
     else:
         bits = f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)"
     with_eos, without = number(result["perplexity"]), number(result["perplexity_without_eos"])
     return [("bits per byte", bits), ("perplexity", f"{with_eos} per token with <eos>, {without} without")]
+
+
+def describe_seen(run: str, seen: "Seen | None") -> list[str]:
+    """A warning where a run was trained on the text that it is measured on."""
+    if seen is None or not seen["documents"]:
+        return []
+    share = f"{seen['documents']:,} of these {seen['of']:,} documents ({seen['unit']})"
+    return [f"{run} was trained on {share}, so its figures do not tell how it does on new text"]
 
 
 def describe_unknown(result: dict[str, Any]) -> str:

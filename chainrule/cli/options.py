@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.")]
 Field = Annotated[str, option(Reading, "field")]
+Unit = Annotated[str, option(Reading, "unit")]
 Encoding = Annotated[str, option(Reading, "encoding")]
 As = Annotated[str | None, typer.Option("--as", metavar="RUN", help="The folder to make.")]
 Quantize = Annotated[

@@ -49,7 +49,9 @@ def command(
             metavar="RUN", help="Continue a training that was interrupted, exactly.", rich_help_panel=LEARNING
         ),
     ] = None,
-    how: Annotated[Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "engine"), panel=LEARNING)],
+    how: Annotated[
+        Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "seed", "engine"), panel=LEARNING)
+    ],
     one: Annotated[
         bool,
         typer.Option(

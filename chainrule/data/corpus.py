@@ -25,6 +25,7 @@ class Corpus:
     files: list[Source]
     total_bytes: int  # on disk, for progress bars
     unit: str  # file, block or line
+    changed_documents = 0  # they are what is in the files
 
     def __init__(self, inputs: Sequence[str | os.PathLike[str]], reading: Reading = DEFAULT_READING) -> None:
         reading.check()
@@ -54,6 +55,13 @@ class Corpus:
             self._notes[source.name] = reader.tally.notes(source.name)
             if progress and source.size > reported:
                 progress(source.size - reported)
+
+    def cut_by(self, unit: str) -> Iterator[Documents]:
+        """All documents, cut by another unit; records too."""
+        if unit == self.unit:
+            return self.batches()
+        readers = (Reader(source, self.reading.field, self.reading.encoding) for source in self.files)
+        return (documents for reader in readers for documents in reader.batches(unit))
 
     def _unit_of(self, source: Source) -> str:
         """Records are cut further only where the user asked for a unit."""

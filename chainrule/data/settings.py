@@ -41,7 +41,7 @@ class Splitting:
     split: str = setting(
         "documents", "What is kept aside: documents (chosen by their content) or tail (the last part).", flag=True
     )
-    seed: int = setting(0, "The seed of the split, the first weights and the order of the text.", flag=True)
+    split_seed: int = setting(0, "The seed of this choice; other seeds leave it as it is.", flag=True)
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation_fraction < 1:

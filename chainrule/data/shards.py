@@ -7,7 +7,7 @@ it lie the file and line at which every document starts, so that any token can b
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TypedDict
@@ -146,6 +146,14 @@ def _lay_out(buffer, starts, ends, out):
         written += 8 + size
 
 
+def _gather(texts: list[bytes]) -> Documents:
+    """Texts as documents of one buffer, of no file."""
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    buffer = np.frombuffer(bytearray(b"".join(texts)), np.uint8)  # writable: kernels compile once for all batches
+    return Documents(buffer, starts[: len(texts)], ends, np.ones(len(texts), np.int64), "", 0)
+
+
 def write_index(
     folder: Path, parts: dict[str, Part], paths: dict[str, list[str]], dtype: np.dtype, tokenizer_hash: str
 ) -> None:
@@ -170,6 +178,7 @@ class TokenShards:
             self.tokenizer_hash = str(index["tokenizer_hash"])
             self.paths = [str(path) for path in part.pop("paths")]
             self.part = Part(**part)
+            self._changed: int | None = None  # documents, once they were counted
             self._sizes = [int(entry["tokens"]) * self.dtype.itemsize for entry in self.part.shards]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
@@ -210,11 +219,22 @@ class TokenShards:
             for file, separator in np.unique(np.stack([table["files"], table["separators"]]), axis=1).T:
                 chosen = np.flatnonzero((table["files"] == file) & (table["separators"] == separator))
                 texts = [tokenizer.decode(tokens[table["starts"][i] : ends[i]]).encode() for i in chosen]
-                stops = np.cumsum([len(text) for text in texts], dtype=np.int64)
-                begins = np.concatenate([[0], stops[:-1]])
-                buffer = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
                 lines = table["lines"][chosen].astype(np.int64)
-                yield Documents(buffer, begins, stops, lines, self.paths[int(file)], int(separator))
+                yield replace(_gather(texts), lines=lines, path=self.paths[int(file)], separator_bytes=int(separator))
+
+    def changed_documents(self, tokenizer: Tokenizer) -> int:
+        """How many documents are not what their tokens spell; all of them, where a vocabulary is closed."""
+        if tokenizer.is_closed or tokenizer.keeps_every_text:
+            return self.part.documents if tokenizer.is_closed else 0
+        if self._changed is None:
+            self._changed = sum(self._changed_in(shard, tokenizer) for shard in range(len(self)))
+        return self._changed
+
+    def _changed_in(self, shard: int, tokenizer: Tokenizer) -> int:
+        table, tokens = self.table(shard), self.tokens(shard)
+        ends = np.append(table["starts"][1:], len(tokens)) - 1  # without <eos>
+        texts = [tokenizer.spell(tokens[a:b].tolist()) for a, b in zip(table["starts"], ends, strict=True)]
+        return int((content_hashes(_gather(texts)) != table["hashes"]).sum())
 
     def locate(self, position: int) -> tuple[int, int]:
         """(shard, position in it) of a position in the stream of all shards joined, their inner boundaries shared."""

@@ -86,7 +86,7 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
         total += int(batch.sizes.sum())
         last_begin = total - int(batch.sizes[-1])
         if splitting.split == "documents":
-            fractions = content_fractions(batch, splitting.seed)
+            fractions = content_fractions(batch, splitting.split_seed)
             lowest, highest = min(lowest, float(fractions.min())), max(highest, float(fractions.max()))
             below += int((fractions < fraction).sum())
     if splitting.split == "tail" or documents < 10:
@@ -105,5 +105,5 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
             note=f"nothing is kept aside for validation: {fraction:g} of {documents} documents leaves none to train on"
         )
     if below == 0:
-        return Split(below=np.nextafter(lowest, 1.0), seed=splitting.seed)
-    return Split(below=fraction, seed=splitting.seed)
+        return Split(below=np.nextafter(lowest, 1.0), seed=splitting.split_seed)
+    return Split(below=fraction, seed=splitting.split_seed)

@@ -70,6 +70,7 @@ class TextFigures(TypedDict):
     tokens: int  # without <eos>
     bytes: int
     characters: int
+    changed_documents: int  # that are not what their tokens spell; all, where a vocabulary is closed
     unknown_tokens: int  # outside a closed vocabulary
     impossible_tokens: int  # that the model gave probability zero
     nats: float  # negative log-likelihood of the whole text

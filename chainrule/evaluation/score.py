@@ -32,6 +32,8 @@ class Scores:
     paths: list[str] = field(default_factory=list)
     files: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # index into paths
     lines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # Whether it is not what its tokens spell, so that its bytes do not measure them
+    changed: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -52,6 +54,7 @@ class Scores:
             "tokens": tokens,
             "bytes": int(self.text_bytes.sum()),
             "characters": int(self.characters.sum()),
+            "changed_documents": int(self.changed.sum()),
             "unknown_tokens": unknown,
             "impossible_tokens": int(self.impossible.sum()),
             "nats": nats,
@@ -121,6 +124,7 @@ def add_up(found: np.ndarray, stream: np.ndarray, tokenizer: Tokenizer, document
         impossible=sums[3].astype(np.int64),
         text_bytes=documents.sizes,
         characters=_character_counts(documents),
+        changed=tokenizer.find_changed(documents, stream[1:]),
         paths=[documents.path],
         files=np.zeros(len(documents), np.int64),
         lines=documents.lines,
@@ -139,6 +143,7 @@ def join(parts: list[Scores]) -> Scores:
         "impossible",
         "text_bytes",
         "characters",
+        "changed",
         "lines",
     )
     files = [np.array([paths.index(path) for path in part.paths])[part.files] for part in parts]
@@ -154,11 +159,11 @@ def score(model: LanguageModel, tokenizer: Tokenizer, batches: Iterable[Document
     return join([score_documents(model, tokenizer, documents)[0] for documents in batches if len(documents)])
 
 
-def figures(scores: Scores, model: LanguageModel, tokenizer: Tokenizer) -> TextFigures:
+def figures(scores: Scores, model: LanguageModel) -> TextFigures:
     """The summary without figures that would mislead: no bits per byte where the tokens hide part of the text, no
     perplexity of a model whose scores do not sum to one."""
     found: TextFigures = {**scores.summary(), "is_normalised": model.is_normalised}
-    if not (tokenizer.is_lossless and model.is_normalised):
+    if scores.changed.any() or not model.is_normalised:
         found["bits_per_byte"] = found["bits_per_character"] = None
     if not model.is_normalised:
         found["perplexity"] = found["perplexity_without_eos"] = found["perplexity_without_unknown"] = None

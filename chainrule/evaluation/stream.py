@@ -36,14 +36,18 @@ def evaluate_shards(
         share = len(stream) if most is None else max(most * len(stream) // max(shards.part.tokens, 1), 64)
         found.append(model.score(spread(stream, share)))
         scored += len(found[-1])
-    figures = figures_of(np.concatenate(found), shards, min(scored / shards.part.tokens, 1.0), tokenizer.is_lossless)
+    spells = not shards.changed_documents(tokenizer)
+    figures = figures_of(np.concatenate(found), shards, min(scored / shards.part.tokens, 1.0), spells)
     if not model.is_normalised:  # scores that do not sum to one measure nothing
         figures["loss"] = figures["perplexity"] = figures["bits_per_byte"] = None
     return figures
 
 
-def figures_of(scores: np.ndarray, shards: TokenShards, share: float, is_lossless: bool = True) -> Evaluation:
-    """The figures of held-out text from the log-probabilities of its tokens, or of a share of them that stands for all."""
+def figures_of(scores: np.ndarray, shards: TokenShards, share: float, spells: bool = True) -> Evaluation:
+    """The figures of held-out text from the log-probabilities of its tokens, or of a share that stands for all.
+
+    `spells`: whether the tokens spell the text, so that there are bits per byte.
+    """
     tokens = shards.part.tokens
     nats = -float(scores.astype(np.float64).sum()) / share
     is_finite = bool(np.isfinite(nats))
@@ -51,7 +55,7 @@ def figures_of(scores: np.ndarray, shards: TokenShards, share: float, is_lossles
     figures: Evaluation = {
         "loss": loss if is_finite else None,
         "perplexity": exp(loss) if is_finite and loss < LARGEST_EXPONENT else None,
-        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and is_lossless else None,
+        "bits_per_byte": nats / NATS_PER_BIT / shards.part.text_bytes if is_finite and spells else None,
         "impossible_tokens": int(np.isneginf(scores).sum()),
         "tokens": tokens,
         "documents": shards.part.documents,

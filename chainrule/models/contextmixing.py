@@ -1,13 +1,14 @@
-"""Context mixing: many ways to look at what came before vote on each bit of the next byte, by how right they have been.
+"""Context mixing: many views of what came before vote on each bit of the next byte, by how right they have been.
 
-log-odds(bit) = Σ_i w_i(c) stretch(p_i), where p_i is what the i-th context (the last one to eight bytes, words, words and
-bytes apart, the longest match) has been worth in its present state, and the weights w_i, chosen by small contexts c, have
-been learned bit by bit while reading (Mahoney's PAQ, 2002 to 2005). There is no back-off: every context has its vote.
+log-odds(bit) = Σ_i w_i(c) log-odds_i, where the i-th is what a context (the last one to twelve bytes, words, words and
+bytes apart, the longest match) has been worth in its present state, and the weights w_i, chosen by small contexts c,
+were learned bit by bit while reading (Mahoney's PAQ, 2002 to 2005). There is no back-off: every context has its vote.
 """
 
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from math import ceil, log2
 from pathlib import Path
 
@@ -177,7 +178,7 @@ class Model(LanguageModel):
         return {"bytes read": len(self.text) - REACH - 1, "contexts": CONTEXTS}
 
     def save(self, path: Path) -> None:
-        """The text and what was learned; counts are taken again when it is loaded, which is faster than reading them."""
+        """The text and what was learned; counting again takes less time than the counts would take space."""
         facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
         curves = self.tables.curves.reshape(-1, mixing.STEPS)
         changed = np.flatnonzero((curves != _straight()).any(1))
@@ -205,7 +206,7 @@ def _documents(streams: list[np.ndarray], most: int) -> list[np.ndarray]:
     found: list[np.ndarray] = []
     for stream in streams:
         ends = np.flatnonzero(stream == END)
-        found += [stream[first + 1 : last + 1] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+        found += [stream[first + 1 : last + 1] for first, last in pairwise(ends)]
     if most:
         sizes = np.cumsum([len(document) for document in reversed(found)])
         found = found[len(found) - max(int(np.searchsorted(sizes, most, side="right")), 1) :]

@@ -7,14 +7,19 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict, cast
+
+import numpy as np
 
 from chainrule import registry
 from chainrule.data.documents import Documents
 from chainrule.data.shards import TokenShards
+from chainrule.data.split import Split
 from chainrule.errors import UserError, did_you_mean
+from chainrule.evaluation.seen import TrainedOn
 from chainrule.models.contract import LanguageModel
 from chainrule.progress import Advance
 from chainrule.runs.records import CONFIG, Event, RunConfig, TrainedEvent, damaged, read_config, read_events
@@ -138,6 +143,16 @@ class Run:
         shards = self.shards("train")
         return [each for shard in range(len(shards)) for each in shards.table(shard)["hashes"].tolist()]
 
+    def trained_on(self) -> TrainedOn | None:
+        """What it was trained on, to tell whether it has seen a text; None where that is not known."""
+        counted, data = self.counted_documents(), self.config["data"]
+        if counted is None:
+            return None
+        names = {each.name for each in fields(Split)}
+        known = [{name: value for name, value in each.items() if name in names} for each in data.get("splits", [])]
+        splits = tuple(Split(**cast(dict[str, Any], each)) for each in known)
+        return TrainedOn(np.array(counted, np.uint64), data.get("unit", "line"), splits)
+
     @property
     def size_bytes(self) -> int:
         return sum(entry["bytes"] for entry in self.manifest.values())
@@ -163,8 +178,17 @@ class KeptAside:
         self.notes: list[str] = []
         self._run = run
 
+    @property
+    def changed_documents(self) -> int:
+        """How many of them are not what was in the files, as tokens hid a part of it."""
+        return self._run.shards("validation").changed_documents(self._run.tokenizer)
+
     def batches(self, progress: Advance | None = None) -> Iterator[Documents]:
         return self._run.shards("validation").documents(self._run.tokenizer)
+
+    def cut_by(self, unit: str) -> Iterator[Documents]:
+        """Its documents as they are; by another unit none, as what stood between them is gone."""
+        return self.batches() if unit == self.unit else iter(())
 
 
 def _not_found(path: Path) -> str:

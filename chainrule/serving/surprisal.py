@@ -22,7 +22,7 @@ class Surprisal:
     ends: np.ndarray  # (tokens,) in bytes of the text; each token begins where the one before it ends
     bits: np.ndarray  # (tokens,)
     end_bits: float  # of the end of the text
-    has_measure: bool  # whether bits per byte are meaningful: the tokenizer is lossless, probabilities sum to one
+    has_measure: bool  # whether bits per byte are meaningful: tokens spell the text, probabilities sum to one
 
     @property
     def total(self) -> float:
@@ -43,7 +43,8 @@ def measure(model: LanguageModel, tokenizer: Tokenizer, text: str) -> Surprisal:
     stream = np.concatenate([[tokenizer.eos], ids, [tokenizer.eos]]).astype(np.uint32)
     bits = -model.score(stream).astype(np.float64) / NATS_PER_BIT
     ends = _ends(tokenizer, text, ids)
-    return Surprisal(ends, bits[:-1], float(bits[-1]), tokenizer.is_lossless and model.is_normalised)
+    spells = not tokenizer.is_closed and tokenizer.spell(ids.tolist()) == text.encode()
+    return Surprisal(ends, bits[:-1], float(bits[-1]), spells and model.is_normalised)
 
 
 def _ends(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ def expect(train: TokenShards, held_out: TokenShards, tokenizer: Tokenizer, minu
     model = count(train, tokenizer)
     nats = float(-model.score(held_out.tokens(0)[:SCORED_TOKENS]).astype(np.float64).mean())
     expected = nats * (RATIO - GAIN * log2(1 + minutes))
-    if tokenizer.is_lossless:
+    if not held_out.changed_documents(tokenizer):
         scale = held_out.part.tokens / max(held_out.part.text_bytes, 1) / log(2)
         found, hoped = f"{nats * scale:.3f} bits per byte", f"{expected * scale:.3f}"
     else:

@@ -89,8 +89,8 @@ class Task(base.Task):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self._shards, self._held_out = (TokenShards(folder / FOLDER, name) for name in ("train", "validation"))
-        part = self._held_out.part
-        self.bytes_per_token = part.text_bytes / max(part.tokens, 1) if self.tokenizer.is_lossless else None
+        part, hides_text = self._held_out.part, self._held_out.changed_documents(self.tokenizer)
+        self.bytes_per_token = None if hides_text else part.text_bytes / max(part.tokens, 1)
 
     @classmethod
     def usages(cls, run: str) -> list[str]:

@@ -229,6 +229,26 @@ class Tokenizer:
     def stream(self) -> "StreamDecoder":
         return StreamDecoder(self)
 
+    def spell(self, ids: Iterable[int]) -> bytes:
+        """The bytes of a text of these tokens: `decode` before a character that was cut off is replaced."""
+        spelled = (b" " if self.joins_with_spaces else b"").join(map(self.token_bytes.__getitem__, ids))
+        return spelled.removeprefix(b" ") if self.marks_spaces else spelled
+
+    def find_changed(self, documents: DocumentBatch, ids: np.ndarray) -> np.ndarray:
+        """Which documents are not what their tokens spell; all of them, where a vocabulary is closed.
+
+        `ids`: the tokens of all documents, <eos> after each.
+        """
+        if self.is_closed or self.keeps_every_text:
+            return np.full(len(documents.starts), self.is_closed)
+        ends = np.flatnonzero(ids == self.eos)
+        begins = np.concatenate([[0], ends[:-1] + 1])
+        columns = zip(begins, ends, documents.starts, documents.ends, strict=True)
+        return np.array(
+            [self.spell(ids[a:b].tolist()) != documents.buffer[start:end].tobytes() for a, b, start, end in columns],
+            dtype=bool,
+        )
+
     @property
     def answer_ends(self) -> tuple[int, ...]:
         """Special tokens that end an answer in the conversations it was made for, beside its end token."""
@@ -285,6 +305,12 @@ class Tokenizer:
             and self._is_byte_level
             and all(symbol in known for symbol in byte_alphabet())
         )
+
+    @property
+    def keeps_every_text(self) -> bool:
+        """Whether losslessness is certain for any text, with no need to look at it. SentencePiece's sign for a space,
+        and what its normalizers change, come back otherwise."""
+        return self.is_lossless and not self.marks_spaces
 
     def _is_lossless_with_marks(self) -> bool:
         """Whether bytes spell what the vocabulary has not. (A text that has the sign itself gets a space for it.)"""

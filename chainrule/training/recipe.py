@@ -53,7 +53,7 @@ class Recipe:
     evaluation_tokens: int = setting(65536, "Tokens of the validation text, at most, in each evaluation but the last.")
     final_tokens: int | None = setting(None, "Tokens of the validation text in the last evaluation; default: all.")
     checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints: the most that a kill can cost.")
-    seed: int = 0
+    seed: int = setting(0, "The seed of the first weights and of the order of the text.", flag=True)
     first_vectors: str = setting(
         "random", "How embeddings begin: random, or counted (from the neighbours of each word)."
     )

@@ -85,9 +85,7 @@ def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
     has_budget = any(name in request.settings for name in BUDGETS)
     name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
     if name in MADE_OF_RUNS:
-        raise UserError(
-            f"the model {name} is not trained by itself but made of others; use: {MADE_OF_RUNS[name]}"
-        )
+        raise UserError(f"the model {name} is not trained by itself but made of others; use: {MADE_OF_RUNS[name]}")
     module = registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
     task.check_model(name, module)
     return name, module
@@ -117,6 +115,8 @@ def _split_settings(
             )
     for_task = {name: value for name, value in request.settings.items() if name in of_task}
     rest = {name: value for name, value in request.settings.items() if name not in of_task}
+    if not of_recipe and "seed" not in of_model:
+        rest.pop("seed", None)  # of a model that counts: nothing in it is random
     for_recipe = {name: value for name, value in rest.items() if name in of_recipe}
     for_model = {name: value for name, value in rest.items() if name not in of_recipe}
     settings = override(task.settings_class(), for_task, f"the settings of {request.task}")
@@ -157,7 +157,6 @@ def _resolve_recipe(
     from chainrule.training.checks import check_recipe
 
     chosen = dict(named)
-    chosen.setdefault("seed", request.splitting.seed)
     if not any(name in chosen for name in BUDGETS):
         chosen["minutes"] = DEFAULT_MINUTES
     recipe = override(default_recipe(module, config, chosen.get("optimizer")), chosen, "the settings of training")

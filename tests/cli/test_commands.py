@@ -275,3 +275,31 @@ def test_files_in_a_folder_a_glob_and_several_formats(chainrule, tmp_path):
     result = json.loads(chainrule("train", folder, "--json", "--unit", "line", "--validation-fraction", "0")[1])
     assert result["config"]["data"]["text"]["train"]["documents"] == 200
     assert chainrule("train", "texts/*.txt", "--as", "runs/glob")[0] == 0
+
+
+def test_evaluate_says_of_how_many_documents_tokens_hide_a_part(chainrule, cows, tmp_path):
+    chainrule("train", cows, "--tokenizer", "bytes", "--as", "runs/bytes")
+    settings = json.loads(Path("runs/bytes/tokenizer.json").read_text())
+    settings["normalizer"] = {"type": "Lowercase"}
+    (tmp_path / "lower.json").write_text(json.dumps(settings))
+    chainrule("train", cows, "--tokenizer", "lower.json", "--as", "runs/lower")
+    assert "(per character)" not in chainrule("evaluate", "runs/lower", cows)[1]
+    assert "not given" not in chainrule("evaluate", "runs/lower", cows)[1]
+    (tmp_path / "some.txt").write_text("the cow\nThe Cow\nthe hay\n")
+    code, out, _ = chainrule("evaluate", "runs/lower", "some.txt", "--documents")
+    assert code == 0
+    assert "not given: tokens spell 1 of the 3 documents otherwise, so bytes cannot be compared" in " ".join(
+        out.split()
+    )
+    assert (out.count(" bits per byte, "), out.count(" bits per token, ")) == (2, 1)
+
+
+def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
+    chainrule("train", cows, "--order", 1, "--as", "runs/one")
+    trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
+    out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
+    assert "better than runs/one: significant" in out
+    said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
+    assert f"{run} {said}" in out
+    assert f"runs/one {said}" in out
+    assert "was trained on" not in chainrule("evaluate", run)[1]

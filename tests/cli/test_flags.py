@@ -35,7 +35,7 @@ def call(*arguments: str) -> tuple[Baking, Given, int]:
 
     def command(
         whole: Annotated[Baking, Flags()],
-        changes: Annotated[Given, Flags(Splitting, ("seed", "split"))],
+        changes: Annotated[Given, Flags(Splitting, ("split_seed", "split"))],
         width: Annotated[int, option(Sampling, "top_k", "--width")] = 3,
     ) -> None:
         found.append((whole, changes, width))
@@ -49,8 +49,10 @@ def call(*arguments: str) -> tuple[Baking, Given, int]:
 
 def test_a_command_gets_settings_whole_or_as_what_was_given():
     assert call() == (Baking(), {}, 3)
-    given = call("-l", "3", "--oven-heat", "180", "--seeds", "poppy", "--seeds", "sesame", "--dark", "--seed", "7")
-    assert given == (Baking(3, 180.0, ("poppy", "sesame"), True), {"seed": 7}, 3)
+    given = call(
+        "-l", "3", "--oven-heat", "180", "--seeds", "poppy", "--seeds", "sesame", "--dark", "--split-seed", "7"
+    )
+    assert given == (Baking(3, 180.0, ("poppy", "sesame"), True), {"split_seed": 7}, 3)
     assert call("--width", "9", "--split", "tail") == (Baking(), {"split": "tail"}, 9)
 
 
@@ -101,5 +103,5 @@ def test_the_help_of_a_command_loads_nothing_heavy(command):
 def test_every_setting_of_training_says_what_it_is():
     for cls in (Reading, Splitting, Tokenization, Recipe, Config, Sampling):
         own = settings_of(cls)
-        missing = [name for name in cls.__dataclass_fields__ if name not in own and name != "seed"]
+        missing = [name for name in cls.__dataclass_fields__ if name not in own]
         assert not missing, (cls, missing)

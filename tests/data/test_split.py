@@ -112,14 +112,14 @@ def test_a_split_keeps_the_lines_and_the_path_of_documents() -> None:
 def test_the_fraction_is_respected_within_chance(fraction: float, seed: int) -> None:
     count = 20_000
     for lines in (distinct_lines(count), list(map(str, range(count))), list(map(chr, range(0x4E00, 0x4E00 + count)))):
-        _, validation = part([as_lines(lines)], Splitting(fraction, seed=seed))
+        _, validation = part([as_lines(lines)], Splitting(fraction, split_seed=seed))
         assert abs(len(validation) - fraction * count) < 5 * sqrt(count * fraction * (1 - fraction))
 
 
 def test_two_seeds_choose_independently() -> None:
     count, fraction = 20_000, 0.2
     lines = distinct_lines(count)
-    chosen = [set(part([as_lines(lines)], Splitting(fraction, seed=seed))[1]) for seed in range(4)]
+    chosen = [set(part([as_lines(lines)], Splitting(fraction, split_seed=seed))[1]) for seed in range(4)]
     expected = fraction**2 * count
     for i in range(4):
         for j in range(i):
@@ -135,7 +135,7 @@ def test_a_larger_fraction_only_adds_to_the_validation_text() -> None:
 @pytest.mark.parametrize("count", [10, 11, 20, 50])
 def test_validation_is_never_empty_with_ten_documents(count: int) -> None:
     for seed in range(100):
-        train, validation = part([as_lines(distinct_lines(count, seed))], Splitting(0.01, seed=seed))
+        train, validation = part([as_lines(distinct_lines(count, seed))], Splitting(0.01, split_seed=seed))
         assert validation
         assert train
 

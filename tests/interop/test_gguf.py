@@ -17,6 +17,7 @@ from chainrule.interop.gguf.verify import LlamaCpp
 from chainrule.interop.gguf.write import write_gguf
 from chainrule.interop.llama2c.read import read_llama2c
 from chainrule.text.chat import Chat, Message
+from tests.evaluation.toys import as_lines
 from tests.interop.models import PROFILES, TEXT, bpe, transformer
 from tests.interop.test_llama2c import STORIES, needs_stories
 from tests.text.samples import train
@@ -362,3 +363,13 @@ def test_smollm2_knows_the_capital_of_france_and_says_what_transformers_makes_it
             said.append(int(fed))
     assert said == expected
     assert found.tokenizer.decode([*ids, *said]).startswith("The capital of France is Paris.")
+
+
+def test_smollm2_lacks_bytes_but_spells_ordinary_text():
+    """So bits per byte can be given of such text, though not of any text at all."""
+    path = smollm2()
+    tokenizer = read_tokenizer(read_file(path)[0], path)
+    assert not tokenizer.is_lossless
+    documents = as_lines(["The lamp — lit in 1923 — is out.", "naïve café 中 😀", "a\x04b"])
+    changed = tokenizer.find_changed(documents, tokenizer.encode_documents(documents))
+    assert changed.tolist() == [False, False, True]

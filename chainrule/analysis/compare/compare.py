@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from chainrule import registry
 from chainrule.analysis.compare.entrants import Entrant, file_name
@@ -48,6 +49,7 @@ class Comparison:
     reading: Reading = field(default_factory=Reading)
     splitting: Splitting = field(default_factory=Splitting)
     tokenization: Tokenization = field(default_factory=Tokenization)
+    seed: int = 0  # of the first weights and the order of the text, in every model that names none
 
     def __post_init__(self) -> None:
         if not 0 < self.minutes < 1e5:
@@ -115,6 +117,7 @@ def _fingerprint(asked: Comparison, source: TextSource | None) -> dict[str, obje
         "minutes": asked.minutes,
         "data": to_json(asked.reading) | to_json(asked.splitting),
         "tokenization": to_json(asked.tokenization),
+        "seed": asked.seed,
         "text": [file["sha256"] for file in describe_files(files)],
     }
 
@@ -124,8 +127,8 @@ def _begin(fingerprint: dict[str, object], path: Path) -> None:
     file = path / PLAN
     if file.is_file():
         try:
-            known = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
+            known = _modern(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError):
             known = None
         if known != fingerprint:
             what = "of another text, or with other settings" if known else "that is damaged"
@@ -138,6 +141,13 @@ def _begin(fingerprint: dict[str, object], path: Path) -> None:
         file.write_text(json.dumps(fingerprint, indent=1), encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot make the folder '{path}': {error.strerror}") from None
+
+
+def _modern(known: dict[str, Any]) -> dict[str, Any]:
+    """In the first version one seed was that of the split and of the weights."""
+    if "seed" in known["data"]:
+        known["seed"] = known["data"]["split_seed"] = known["data"].pop("seed")
+    return known
 
 
 def _remove(path: Path) -> None:
@@ -174,7 +184,7 @@ def _request(entrant: Entrant, asked: Comparison, source: TextSource, folder: Pa
     assert entrant.model is not None
     chosen = dict(entrant.settings)
     own, size = chosen.pop("tokenizer", None), chosen.pop("size", None)
-    settings: dict[str, object] = {**chosen}
+    settings: dict[str, object] = {"seed": asked.seed, **chosen}
     module = registry.find("chainrule.models", entrant.model, "model")
     if not issubclass(module.Model, Counts) and not any(name in settings for name in BUDGETS):
         settings["minutes"] = asked.minutes

@@ -16,6 +16,7 @@ from chainrule.data.split import content_hashes
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT, score
 from chainrule.generation import Sampling, sample
+from chainrule.kernels.waiting import brief_waits
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.runs.records import Event, TrainedEvent
@@ -35,7 +36,7 @@ class ModelScores:
     architecture: str
     run: str
     tokenizer: str  # its fingerprint
-    is_lossless: bool
+    is_lossless: bool  # whether its tokens spell every document
     is_normalised: bool
     nats: np.ndarray  # of each document, <eos> included
     tokens: np.ndarray  # of each document, <eos> included
@@ -90,8 +91,9 @@ class CommonText:
 
 def measure(label: str, run: Run, text: CommonText) -> ModelScores:
     """Score the common text with a run's model and draw a sample from it."""
-    with progress(f"measuring {label}", text.total_bytes):
-        scores = score(run.model, run.tokenizer, text)
+    model = run.model  # may bring in torch
+    with brief_waits(), progress(f"measuring {label}", text.total_bytes):
+        scores = score(model, run.tokenizer, text)
     last = run.trained
     written, speed = _write(run)
     seconds, tokens = (last.get("training_seconds"), last.get("tokens")) if last else (None, None)
@@ -101,7 +103,7 @@ def measure(label: str, run: Run, text: CommonText) -> ModelScores:
         architecture=run.architecture,
         run=str(run.path),
         tokenizer=run.tokenizer.fingerprint,
-        is_lossless=run.tokenizer.is_lossless,
+        is_lossless=not scores.changed.any(),
         is_normalised=run.model.is_normalised,
         nats=scores.nats,
         tokens=scores.tokens + 1,

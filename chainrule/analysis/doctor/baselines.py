@@ -94,13 +94,14 @@ def look_at_baselines(subject: Subject) -> list[Finding]:
         return [Finding("quality", "note", f"cannot be told: {why}", advice)]
     nats = float(quality["loss"])
     others = {} if train.part.tokens > MOST_TOKENS else _by_counting(subject, train, validation)
-    if not subject.tokenizer.is_lossless:
-        return _verdict(exp(nats), {name: exp(each) for name, each in others.items()}, "{:.1f}", subject)
+    if validation.changed_documents(subject.tokenizer):
+        others = {name: exp(each) for name, each in others.items()}
+        return _verdict(exp(nats), others, "{:.1f}", "perplexity", subject)
     scale = validation.part.tokens / validation.part.text_bytes / NATS_PER_BIT
     others = {name: each * scale for name, each in others.items()}
     text = read_bytes(validation, subject.tokenizer, VALIDATION_BYTES)
     others |= compressed(text, read_bytes(train, subject.tokenizer, TRAINING_BYTES, from_end=True))
-    return _verdict(nats * scale, others, "{:.3f}", subject)
+    return _verdict(nats * scale, others, "{:.3f}", "bits per byte", subject)
 
 
 def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) -> dict[str, float]:
@@ -111,7 +112,7 @@ def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) 
     return {f"a {model.config.order}-gram": float(-model.score(validation.tokens(0)).astype(np.float64).mean())}
 
 
-def _verdict(mine: float, others: dict[str, float], form: str, subject: Subject) -> list[Finding]:
+def _verdict(mine: float, others: dict[str, float], form: str, measure: str, subject: Subject) -> list[Finding]:
     """A finding that names the baselines that are better, level and worse, with how much."""
     ways: dict[str, list[str]] = {"worse than": [], "level with": [], "better than": []}
     for name, theirs in sorted(others.items(), key=lambda item: item[1]):
@@ -119,8 +120,9 @@ def _verdict(mine: float, others: dict[str, float], form: str, subject: Subject)
         way = "level with" if abs(gap) < LEVEL else "worse than" if gap > 0 else "better than"
         by = "" if way == "level with" else f" by {abs(gap):.1%}"
         ways[way].append(f"{name} ({form.format(theirs)}){by}")
-    figure = f"{form.format(mine)} {'bits per byte' if subject.tokenizer.is_lossless else 'perplexity'}"
-    found = "; ".join([figure, *(f"{way} {', '.join(names)}" for way, names in ways.items() if names)])
+    found = "; ".join(
+        [f"{form.format(mine)} {measure}", *(f"{way} {', '.join(names)}" for way, names in ways.items() if names)]
+    )
     worse = [name for name, theirs in others.items() if mine / theirs - 1 >= LEVEL]
     if not worse:
         return [Finding("quality", "good", found)]

@@ -18,16 +18,15 @@ def measure_gain(model: Model, text: ScoredText) -> MixEvaluation:
     scores = [text.scores_of_part(part) for part in range(len(model.parts))]
     mixed = text.scores_of_mix(model)
     weights = model.weights[model.buckets(text.signal)].mean(0)
-    lossless = text.tokenizer.is_lossless
     parts: list[MixPart] = [
-        {"name": name, "architecture": architecture_of(part), "weight": float(weight), **figures(each, lossless)}
+        {"name": name, "architecture": architecture_of(part), "weight": float(weight), **figures(each)}
         for name, part, weight, each in zip(model.names, model.parts, weights, scores, strict=True)
     ]
     best = int(np.argmin([each.nats.sum() for each in scores]))
-    return {**figures(mixed, lossless), "parts": parts, "against": _compare(mixed, scores[best], model.names[best])}
+    return {**figures(mixed), "parts": parts, "against": _compare(mixed, scores[best], model.names[best])}
 
 
-def figures(scores: Scores, is_lossless: bool) -> Evaluation:
+def figures(scores: Scores) -> Evaluation:
     """As training reports them: per token with <eos>; None where infinite, or where tokens hide the text's bytes."""
     tokens, size = int(scores.tokens.sum()) + len(scores), int(scores.text_bytes.sum())
     nats = float(scores.nats.sum())
@@ -35,7 +34,7 @@ def figures(scores: Scores, is_lossless: bool) -> Evaluation:
     return {
         "loss": loss,
         "perplexity": exp(loss) if loss is not None and loss < 700 else None,
-        "bits_per_byte": nats / NATS_PER_BIT / size if loss is not None and is_lossless else None,
+        "bits_per_byte": nats / NATS_PER_BIT / size if loss is not None and not scores.changed.any() else None,
         "impossible_tokens": int(scores.impossible.sum()),
         "tokens": tokens,
         "documents": len(scores),

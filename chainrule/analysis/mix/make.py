@@ -93,10 +93,9 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
 
 
 def _corpus(run: Run, inputs: Sequence[str]) -> Corpus:
-    """A text that is read with the settings of the run's own text."""
+    """A text that is cut as `chainrule evaluate` cuts it; its field and encoding are those of the run's own text."""
     data, usual = run.config["data"], Reading()
-    unit, field, encoding = data.get("unit", usual.unit), data.get("field", usual.field), data.get("encoding")
-    return Corpus(inputs, Reading(unit, field, encoding or usual.encoding))
+    return Corpus(inputs, Reading(usual.unit, data.get("field", usual.field), data.get("encoding", usual.encoding)))
 
 
 def _describe_data(request: MixRequest) -> DataConfig:

@@ -100,11 +100,8 @@ def test_the_healthy_run_is_compared_with_an_ngram_of_its_own_tokens(healthy, co
     ],
 )
 def test_the_verdict_is_by_what_is_better(others, severity, words):
-    class Lossless:
-        is_lossless = True
-
-    subject = Subject(None, None, "", Lossless(), None, {}, True)  # type: ignore[arg-type]
-    (found,) = _verdict(2.0, others, "{:.3f}", subject)
+    subject = Subject(None, None, "", None, None, {}, True)  # type: ignore[arg-type]
+    (found,) = _verdict(2.0, others, "{:.3f}", "bits per byte", subject)
     assert (found.severity, found.found) == (severity, f"2.000 bits per byte; {words}")
     assert bool(found.advice) == (severity != "good")
 
