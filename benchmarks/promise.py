@@ -1,7 +1,7 @@
 """`make promise`: what `--minutes` makes of texts of many kinds, beside counting and compressors.
 
-Bits per byte of the documents that `chainrule train` keeps aside. A compressor's figure is the bits of the training text
-and the held-out text together, less those of the training text alone, so that it has read what we have read.
+Bits per byte of the documents that `chainrule train` keeps aside. A compressor's figure is the bits of the training
+text and the held-out text together, less those of the training text alone, so that it has read what we have read.
 """
 
 import argparse

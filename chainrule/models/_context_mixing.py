@@ -222,7 +222,7 @@ def _fill_states(slot, symbol, number, states, counts):
 
 @inlined
 def _find_match(text, history, t, place):
-    """How many bytes before `place` in the text are those before t of the history, 40 at the most; 0 if fewer than 5."""
+    """How many bytes before `place` in the text are those before t of the history, up to 40; 0 if fewer than 5."""
     length = 0
     while length < 40 and text[place - 1 - length] == history[t - 1 - length]:
         length += 1
@@ -348,7 +348,7 @@ def _find_prediction(text, history, t, five, latest):
 
 @kernel
 def read(text, history, start, stop, tables, rates, bits):
-    """Predict history[start:stop], and learn from it where the rates say so: bits (stop - start, 8) are P(1) of each bit.
+    """Predict history[start:stop]: bits (stop - start, 8) are P(1) of each bit. Learn from it where the rates say so.
 
     `text` is what matches are sought in: the history itself while learning, else the text that was learned. Both begin
     with REACH zeros. rates: of the weights at last, of the weights more at first, whether anything is learned.

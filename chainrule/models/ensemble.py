@@ -83,6 +83,7 @@ class Model(LanguageModel):
         self.learned_from = learned_from
         lengths = [part.context_length for part in parts]
         self.context_length = min((length for length in lengths if length is not None), default=None)
+        self.receptive_field = self.context_length  # what no part has to read is cut from a prompt
 
     def ask(self, stream: np.ndarray, advance: Callable[[int], None] = lambda tokens: None) -> np.ndarray:
         """P(1) by every part at each decision of every symbol after the first of a stream: (parts, symbols, 9)."""
