@@ -206,14 +206,14 @@ def _describe_parts(measured: "Evaluation | None") -> list[tuple[str, str]]:
     """Of an ensemble: each part by itself on the same text, and counting."""
     from chainrule.cli.output import number
 
-    if measured is None or "parts" not in measured or not any("saves" in part for part in measured["parts"]):
+    if measured is None or "counting" not in measured:
         return []
     parts = cast("EnsembleEvaluation", measured)
     rows = [
         (part["name"], f"{number(part['bits_per_byte'], 4)} alone; the mix would be {part['saves']:.1%} worse without")
         for part in parts["parts"]
     ]
-    counting = parts.get("counting")
+    counting = parts["counting"]
     return rows if counting is None else [*rows, ("counting", f"{number(counting, 4)}: an n-gram of the same text")]
 
 

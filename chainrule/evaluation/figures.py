@@ -60,7 +60,7 @@ class EnsembleEvaluation(Evaluation):
     """An ensemble and its parts on the same text."""
 
     parts: list[EnsemblePart]
-    counting: NotRequired[float | None]  # bits per byte of the n-gram that is trained without a budget
+    counting: float | None  # bits per byte of the n-gram that is trained without a budget
 
 
 class TextFigures(TypedDict):

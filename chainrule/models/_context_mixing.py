@@ -194,7 +194,7 @@ def _fill_states(slot, symbol, number, states, counts):
     """
     for bit in range(9):
         counts[bit] = 0
-    symbols, total, longest, agrees = 0, 0, -1, 0
+    symbols, total, longest, agrees = 0, 0, np.int64(-1), np.int64(0)
     k = 3
     while k < 2 + 2 * SYMBOLS and slot[k] > 0:
         shared = np.int64(SHARED_BITS[slot[k - 1] ^ symbol])
@@ -374,7 +374,7 @@ def read(text, history, start, stop, tables, rates, bits):
         known, word_known = _summarise(symbols)
         length, predicted, entry = _find_prediction(text, history, t, five, tables.latest)
         rate = np.float32(rates[0] + rates[1] / (1.0 + 1e-4 * (t - REACH)))
-        node, before = 1, np.int64(history[t - 1])
+        node, before = np.int64(1), np.int64(history[t - 1])
         for place in range(8):
             bit = np.float32((symbol >> (7 - place)) & 1)
             if tables.forced[node] >= 0:

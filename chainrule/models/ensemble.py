@@ -49,7 +49,7 @@ def _mix(log_odds, bits, before, weights, read_before, learns, out):
         rows[1] = before[t]
         for place in range(8):
             rows[0] = node
-            rows[2] = min(np.int64(abs(log_odds[0, t, place])), 7) * 8 + place
+            rows[2] = min(int(abs(log_odds[0, t, place])), 7) * 8 + place
             total = 0.0
             for k in range(SETS):
                 votes[k] = 0.0

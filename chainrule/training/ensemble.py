@@ -117,12 +117,11 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
             counted = _count(request, trying, train_part)
             chosen = make(request, task, trying, clock, train_part)
             held_out = TokenShards(folder / TOKENS_FOLDER, "validation")
-            validation = None if chosen is None else measure(chosen, held_out, clock)
+            counting = None if counted is None else counted["bits_per_byte"]
+            validation = None if chosen is None else measure(chosen, held_out, clock, counting)
         finally:
             rmtree(trying, ignore_errors=True)
         if chosen is not None:
-            if validation is not None and counted is not None:
-                validation["counting"] = counted["bits_per_byte"]
             write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
     if chosen is None:
         say("counting alone is better than all that was tried")
@@ -273,7 +272,7 @@ def cross_fitted_bits(model: Model, found: np.ndarray, stream: np.ndarray) -> fl
     return total
 
 
-def measure(chosen: Chosen, shards: TokenShards, clock: Clock) -> EnsembleEvaluation | None:
+def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float | None) -> EnsembleEvaluation | None:
     """The figures of an ensemble and of each of its parts on held-out text, or on as much of it as the time allows."""
     if not shards.part.documents:
         return None
@@ -293,7 +292,8 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock) -> EnsembleEvalua
         alone = figures_of(score_bits(bits, stream, model.eos), shards, share)["bits_per_byte"]
         saves = chosen.saved.get(name, 0.0)
         parts.append({"name": name, "architecture": architecture_of(part), "bits_per_byte": alone, "saves": saves})
-    return {**figures_of(model.score_found(found, stream), shards, share), "parts": parts}
+    whole = figures_of(model.score_found(found, stream), shards, share)
+    return {**whole, "parts": parts, "counting": counting}
 
 
 def _contents(

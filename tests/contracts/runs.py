@@ -13,7 +13,7 @@ COUNTING = [
     name for name in ARCHITECTURES if issubclass(registry.find("chainrule.models", name, "model").Model, Counts)
 ]
 LEARNING = [*(name for name in ARCHITECTURES if name not in COUNTING), "convolution"]
-LANGUAGE = [*COUNTING, *LEARNING, "mix"]
+LANGUAGE = [*COUNTING, *LEARNING, "mix", "ensemble"]
 ALL = [*LANGUAGE, "conditional", "tagger"]
 PARTS = ["cache"]  # never a run by itself; the mix here has one
 
@@ -29,6 +29,8 @@ def train(architecture: str, folder: Path) -> Path:
         return path
     if architecture == "mix":
         chainrule.mix([folder / "bigram"], cache=True, path=path)
+    elif architecture == "ensemble":
+        chainrule.train(folder / "cows.txt", unit="line", minutes=0.02, path=path)
     elif architecture == "conditional":
         pairs = write_pairs(folder / "pairs.tsv", 60)
         chainrule.train_pairs(pairs, size="tiny", tokenizer="words", path=path, **STEPS)
