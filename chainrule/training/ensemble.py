@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
+from zlib import crc32
 
 import numpy as np
 
@@ -109,28 +110,36 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
     check_free(path, request.overwrite)
     material = Material(request.inputs, request.validation, request.reading, request.splitting, BYTES)
     source = Task.open_data(material, NoSettings())
-    with new_run(path, request.overwrite) as folder:
-        prepared = Task.prepare(material, NoSettings(), source, folder)
-        task, trying = Task(folder), folder / "trying"
-        trying.mkdir()
-        try:
-            counted = _count(request, trying, train_part)
-            chosen = make(request, task, trying, clock, train_part)
-            held_out = TokenShards(folder / TOKENS_FOLDER, "validation")
-            counting = None if counted is None else counted["bits_per_byte"]
-            validation = None if chosen is None else measure(chosen, held_out, clock, counting)
-        finally:
-            rmtree(trying, ignore_errors=True)
-        if chosen is not None:
-            write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
-    if chosen is None:
+    try:
+        with new_run(path, request.overwrite) as folder:
+            prepared = Task.prepare(material, NoSettings(), source, folder)
+            _fill(request, path, folder, prepared, clock, train_part)
+    except CountingIsBetter:
         say("counting alone is better than all that was tried")
-        return train_part(replace(request, settings={}, path=path, overwrite=True))
+        return train_part(replace(request, settings={}, path=path))
     return Run(path)
 
 
-def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart) -> Chosen | None:
-    """The ensemble; None where counting alone is better."""
+class CountingIsBetter(Exception):
+    """Nothing that was tried predicts the text for choosing better than the n-gram that is made without a budget."""
+
+
+def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock: Clock, train_part: TrainPart) -> None:
+    """Train, measure, and fill the run folder, which has its tokens already."""
+    task, trying = Task(folder), folder / "trying"
+    trying.mkdir()
+    try:
+        counted = _count(request, trying, train_part)
+        chosen = make(request, task, trying, clock, train_part)
+    finally:
+        rmtree(trying, ignore_errors=True)
+    counting = None if counted is None else counted["bits_per_byte"]
+    validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
+    write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
+
+
+def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart) -> Chosen:
+    """The ensemble; CountingIsBetter where counting alone is."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     with ThreadPoolExecutor(1) as pool:
@@ -146,7 +155,7 @@ def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: T
     found = model.ask(text.choosing)
     chosen = choose(model, found, text.choosing)
     if _is_beaten(chosen.model, found[: len(chosen.model.parts)], request, text, folder, train_part):
-        return None
+        raise CountingIsBetter
     contexts.read_more(text.choosing)
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
@@ -162,7 +171,8 @@ def split(task: Task) -> Text:
     shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
     streams = [shards.tokens(shard) for shard in range(len(shards))]
     documents = [stream[a + 1 : b + 1] for stream in streams for a, b in pairwise(np.flatnonzero(stream == 256))]
-    order = np.random.default_rng(0).permutation(len(documents))
+    keys = np.array([crc32(document.tobytes()) for document in documents])  # equal documents stay together
+    order = np.argsort(keys, kind="stable")
     upto = np.cumsum([len(documents[i]) for i in order])
     kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
     if kept < len(order):
@@ -171,6 +181,7 @@ def split(task: Task) -> Text:
     count = 0
     if len(documents) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
         count = max(int(np.searchsorted(upto, min(CHOOSING_PART * total, MOST_CHOOSING_BYTES))), 1)
+        count = int(np.searchsorted(keys[order], keys[order[count - 1]], side="right"))
     else:
         say("too little text to keep some for choosing: all parts weigh the same")
     choosing = [documents[i] for i in np.sort(order[:count])]

@@ -12,7 +12,9 @@ from chainrule.models.contract import LanguageModel, log_softmax
 from chainrule.models.ensemble import Config, Model
 
 EOS = 256
-TEXT = "".join(f"the {'red' if i % 3 else 'old'} cow no. {i % 7} eats {'hay' if i % 2 else 'grass'}\n" for i in range(90))
+TEXT = "".join(
+    f"the {'red' if i % 3 else 'old'} cow no. {i % 7} eats {'hay' if i % 2 else 'grass'}\n" for i in range(90)
+)
 
 
 def stream_of(text: str) -> np.ndarray:

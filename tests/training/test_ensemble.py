@@ -1,0 +1,97 @@
+"""`--minutes` alone: what is made, what it is compared with, and what takes its place where counting is better."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import chainrule
+from chainrule.data.corpus import Corpus
+from chainrule.data.shards import TokenShards
+from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.runs.folder import Run
+from chainrule.training import ensemble
+from chainrule.training.request import Request
+
+SIZE = 50_000  # bytes of Python's documentation
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("text") / "documentation.txt"
+    found = b"".join(documents.buffer.tobytes() for documents in Corpus(["builtin:python-docs"]).batches())
+    path.write_bytes(found[:SIZE])
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(text: Path) -> Run:
+    return Run(chainrule.train(text, minutes=0.05, path=text.parent / "ensemble").path)
+
+
+def test_minutes_alone_make_an_ensemble_that_beats_counting_and_its_parts(run: Run, text: Path):
+    found = run.trained["validation"]
+    counted = Run(chainrule.train(text, path=text.parent / "counted").path)
+    assert run.architecture == "ensemble"
+    assert found["counting"] == pytest.approx(counted.trained["validation"]["bits_per_byte"])
+    assert found["bits_per_byte"] < min(found["counting"], *(part["bits_per_byte"] for part in found["parts"]))
+    assert all(part["saves"] > 0 for part in found["parts"])
+
+
+def test_the_figure_is_of_the_documents_that_were_kept_aside(run: Run):
+    shards = TokenShards(run.path / "tokens", "validation")
+    nats = -float(run.model.score(shards.tokens(0)).astype(np.float64).sum())
+    expected = nats / NATS_PER_BIT / shards.part.text_bytes
+    assert run.trained["validation"]["bits_per_byte"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_is_chosen_by_is_neither_learned_nor_reported(run: Run):
+    from chainrule.tasks.language import Task
+
+    parts = ensemble.split(Task(run.path))
+    held_out = {run.tokenizer.decode(each) for each in documents(TokenShards(run.path / "tokens", "validation"))}
+    learning, choosing = set(parts.learning_documents), set(parts.choosing_documents)
+    assert not (learning & choosing or learning & held_out or choosing & held_out)
+    assert len(choosing) > 10 and len(learning) > 5 * len(choosing)
+    assert np.array_equal(np.sort(parts.whole[1:]), np.sort(TokenShards(run.path / "tokens").tokens(0)[1:]))
+
+
+def documents(shards: TokenShards) -> list[np.ndarray]:
+    stream = shards.tokens(0)
+    return [each[:-1] for each in np.split(stream[1:], np.flatnonzero(stream[1:] == 256) + 1)[:-1]]
+
+
+def test_counting_takes_its_place_where_it_is_better(text: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ensemble, "_is_beaten", lambda *given: True)
+    path = text.parent / "beaten"
+    found = Run(chainrule.train(text, minutes=0.05, path=path).path)
+    assert found.architecture == "ngram"
+    assert not list(text.parent.glob(".beaten*"))
+
+
+def test_a_part_that_saves_nothing_is_left_out(run: Run):
+    from chainrule.models import ngram
+    from chainrule.models.ensemble import Config, Model
+
+    contexts, words = run.model.parts[:2]
+    stream = TokenShards(run.path / "tokens", "validation").tokens(0)
+    useless = ngram.Model(ngram.Config(order=1, smoothing="add-k", k=1e9), 257, 256).fit([stream])
+    model = Model(Config(), [contexts, words, useless], ["contexts", "words", "network"])
+    assert ensemble.choose(model, model.ask(stream), stream).model.names == ("contexts", "words")
+
+
+def test_a_text_of_two_lines_says_that_nothing_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "two.txt").write_text("The cat sat.\nThe dog ran.\n")
+    found = Run(chainrule.train(tmp_path / "two.txt", minutes=0.05, path=tmp_path / "two").path)
+    assert found.architecture == "ensemble"
+    assert "too little text to keep some for choosing" in capsys.readouterr().err
+
+
+def test_whatever_else_is_asked_for_is_trained_by_itself():
+    minutes = {"minutes": 1.0}
+    assert ensemble.is_open(Request(("poems.txt",), settings=minutes))
+    assert not ensemble.is_open(Request(("poems.txt",), settings={}))
+    assert not ensemble.is_open(Request(("poems.txt",), settings=minutes, one=True))
+    assert not ensemble.is_open(Request(("poems.txt",), settings=minutes | {"width": 64}))
+    assert not ensemble.is_open(Request(("poems.txt",), settings=minutes, model="lstm"))
+    assert not ensemble.is_open(Request(("a.txt=2", "b.txt=1"), settings=minutes))
