@@ -42,7 +42,8 @@ MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone 
 CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 200_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
-CONTEXTS_PART = 0.4  # of the time, at the most, goes to reading for the contexts
+CONTEXTS_PART = 0.35  # of the time, at the most, goes to reading for the contexts
+CONTEXTS_PART_ALONE = 0.7  # the same where there is no time for a network
 EVALUATED_PART = 0.1  # and to measuring at the end
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
@@ -202,7 +203,8 @@ def read_contexts(stream: np.ndarray, clock: Clock) -> contextmixing.Model:
     began = time.perf_counter()
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
     speed = len(sample) / (time.perf_counter() - began)
-    affordable = speed * max(clock.left, 0) * CONTEXTS_PART
+    has_network = clock.total * (1 - CONTEXTS_PART - EVALUATED_PART) > NETWORK_SECONDS
+    affordable = speed * max(clock.left, 0) * (CONTEXTS_PART if has_network else CONTEXTS_PART_ALONE)
     passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
     most = 0 if affordable >= len(stream) else max(int(affordable), SPEED_BYTES)
     config = contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
