@@ -159,19 +159,23 @@ class Model(LanguageModel):
         return ["it learns from the text that is scored; sampling does not adapt"] if self.config.dynamic else []
 
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Mixture:
-        """What each part says of `token` after `ids`, and its mean weight along the bits of the token."""
+        """What each part says of `token` after `ids`, and its share of the weights along the bits of the token.
+
+        Log-odds are mixed, so the probability is no sum over the parts: it is divided among them by weight.
+        """
         states: list[State] = [part.start(1) for part in self.parts]
         if len(ids) > 1:
             _, states = self._ask_whole(ids[None, :-1], states)
         found, _ = self._ask_whole(ids[None, -1:], states)
         mixed = float(np.exp(self._mix_whole(found, ids[None, -1:])[0, 0, token]))
         path = (int(to_bytes(np.array([token]), self.eos)[0]) | 256) >> np.arange(8, 0, -1)
-        weights = self.weights[0][path].mean(0)
+        weights = self.weights[0][path].mean(0).clip(0)
+        weights = weights / max(weights.sum(), SMALLEST)
         shares = [
-            Share(name, float(weight), float(np.exp(log_p[0, 0, token])), float("nan"))
+            Share(name, float(weight), float(np.exp(log_p[0, 0, token])), float(weight) * mixed)
             for name, weight, log_p in zip(self.names, weights, found, strict=True)
         ]
-        return Mixture(shares, mixed, "the bits so far, the byte before, and how sure the first part is")
+        return Mixture(shares, mixed, "what has worked before at each bit; log-odds are added, not probabilities")
 
     def save(self, path: Path) -> None:
         """Weights in the file, and the parts beside it, each in a file of its own."""
