@@ -232,6 +232,9 @@ class Tokenizer:
     def spell(self, ids: Iterable[int]) -> bytes:
         """The bytes of a text of these tokens: `decode` before a character that was cut off is replaced."""
         spelled = (b" " if self.joins_with_spaces else b"").join(map(self.token_bytes.__getitem__, ids))
+        if self.adds_spaces:
+            text = spelled.decode("utf-8", "surrogateescape")
+            return ADDED_SPACE.sub("", text).encode("utf-8", "surrogateescape")
         return spelled.removeprefix(b" ") if self.marks_spaces else spelled
 
     def find_changed(self, documents: DocumentBatch, ids: np.ndarray) -> np.ndarray:

@@ -202,5 +202,5 @@ def test_what_cannot_be_mixed_is_refused_in_one_sentence(chainrule, runs, cows, 
 def test_training_one_is_refused_and_says_how_it_is_made(chainrule, cows, name, command):
     code, _, err = chainrule("train", cows, "--model", name)
     assert code == 2
-    assert err == f"chainrule: a {name} is not trained on text but made of runs; use: chainrule {command}\n"
-    assert "mix" not in chainrule("train", cows, "--model", "nothing")[2]
+    assert err == f"chainrule: the model {name} is not trained by itself but made of others; use: chainrule {command}\n"
+    assert f" {name}," not in chainrule("train", cows, "--model", "nothing")[2]
