@@ -14,6 +14,8 @@ import numpy as np
 from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 
 REACH = 64  # bytes back that a context may look; histories begin with so many zeros
+LONGEST = 60  # match
+MATCHED = np.array([61, 24, 12])  # a shorter match than this is sought only where no longer one was found
 END = 255  # the byte that stands for the end of a document
 CONTEXTS = 22
 SYMBOLS = 7  # different symbols that a context remembers, the latest first
@@ -38,7 +40,7 @@ class Tables(NamedTuple):
     """All that is counted and learned."""
 
     slots: np.ndarray  # uint8 (contexts, slots + 1, 2 + 2 * symbols): check, then symbols and counts; the last is empty
-    latest: np.ndarray  # int64: where the hash of five bytes occurred last in the text
+    latest: np.ndarray  # int64 (3, entries): where hashes of 24, of 12 and of 5 bytes occurred last in the text
     chances: np.ndarray  # float32 (states): the probability of a 1
     seen: np.ndarray  # float32 (states)
     frequencies: (
@@ -222,11 +224,21 @@ def _fill_states(slot, symbol, number, states, counts):
 
 @inlined
 def _find_match(text, history, t, place):
-    """How many bytes before `place` in the text are those before t of the history, up to 40; 0 if fewer than 5."""
+    """How many bytes before `place` in the text are those before t of the history, LONGEST at the most."""
     length = 0
-    while length < 40 and text[place - 1 - length] == history[t - 1 - length]:
+    while length < LONGEST and text[place - 1 - length] == history[t - 1 - length]:
         length += 1
-    return length if length >= 5 else 0
+    return length
+
+
+@inlined
+def _find_entries(history, t, five, twelve, entries, size):
+    """Where the index keeps the latest places of the last 24, 12 and 5 bytes."""
+    long = twelve
+    for back in range(13, 25):
+        long = _hash(long, np.uint64(history[t - back]))
+    mask = np.uint64(size - 1)
+    entries[0], entries[1], entries[2] = long & mask, twelve & mask, _hash(five, np.uint64(12345)) & mask
 
 
 @inlined
@@ -305,7 +317,7 @@ def _match_at(predicted, node, bit, length):
     """(state, bit) of the longest match at one bit; no state where the bits so far are not those it predicted."""
     if predicted < 0 or ((predicted | 256) >> (8 - bit)) != node:
         return -1, 0, 0
-    step = length if length < 16 else 16 + (length - 16) // 8
+    step = length if length < 16 else 16 + (length - 16) // 6
     return STATES + step, (predicted >> (7 - bit)) & 1, step
 
 
@@ -338,12 +350,16 @@ def _summarise(symbols):
 
 
 @inlined
-def _find_prediction(text, history, t, five, latest):
-    """(length of the match, the symbol that followed it or -1, where the index keeps it)"""
-    entry = _hash(five, np.uint64(12345)) & np.uint64(len(latest) - 1)
-    place = latest[entry]
-    length = _find_match(text, history, t, place) if place > REACH else 0
-    return length, np.int64(text[place]) if length else np.int64(-1), entry
+def _find_prediction(text, history, t, entries, latest):
+    """(length of the match, the symbol that followed it or -1): a match of 24 bytes before one of 12, then of 5."""
+    length, predicted = 0, np.int64(-1)
+    for i in range(3):
+        place = latest[i, entries[i]]
+        if length < MATCHED[i] and place > REACH:
+            found = _find_match(text, history, t, place)
+            if found >= 5 and found > length:
+                length, predicted = found, np.int64(text[place])
+    return length, predicted
 
 
 @kernel
@@ -359,7 +375,7 @@ def read(text, history, start, stop, tables, rates, bits):
     states, counts = np.zeros((8, CONTEXTS), np.uint32), np.zeros(9, np.uint32)
     inputs, rows = np.zeros(INPUTS, np.float32), np.zeros(SETS, np.int64)
     votes, chances = np.zeros(SETS, np.float32), np.zeros(SETS, np.float32)
-    empty = np.uint64(tables.slots.shape[1] - 1)
+    entries, empty = np.zeros(3, np.uint64), np.uint64(tables.slots.shape[1] - 1)
     for t in range(start, stop):
         symbol = history[t]
         five = _fill_contexts(history, t, words, contexts)
@@ -372,7 +388,8 @@ def read(text, history, start, stop, tables, rates, bits):
                 slots[number] = slot if is_found else empty
             symbols[number] = _fill_states(table[slots[number]], symbol, number, states, counts)
         known, word_known = _summarise(symbols)
-        length, predicted, entry = _find_prediction(text, history, t, five, tables.latest)
+        _find_entries(history, t, five, contexts[20], entries, tables.latest.shape[1])
+        length, predicted = _find_prediction(text, history, t, entries, tables.latest)
         rate = np.float32(rates[0] + rates[1] / (1.0 + 1e-4 * (t - REACH)))
         node, before = np.int64(1), np.int64(history[t - 1])
         for place in range(8):
@@ -399,7 +416,8 @@ def read(text, history, start, stop, tables, rates, bits):
                 tables.frequencies[before, node] += (bit - tables.frequencies[before, node]) * np.float32(0.03)
             node = node * 2 + np.int64(bit)
         if learns:
-            tables.latest[entry] = t
+            for i in range(3):
+                tables.latest[i, entries[i]] = t
             for number in range(CONTEXTS):
                 _count_symbol(tables.slots[number, slots[number]], symbol)
 
@@ -418,11 +436,14 @@ def count_again(history, first, last, slots):
 @kernel
 def index_again(history, latest):
     """Fill the index of matches as reading this history has filled it."""
+    entries = np.zeros(3, np.uint64)
     for t in range(REACH + 1, len(history)):
         five = np.uint64(0)
         for back in range(5):
             five |= np.uint64(history[t - 1 - back]) << np.uint64(8 * back)
-        latest[_hash(five, np.uint64(12345)) & np.uint64(len(latest) - 1)] = t
+        _find_entries(history, t, five, _hash_bytes(history, t, 12), entries, latest.shape[1])
+        for i in range(3):
+            latest[i, entries[i]] = t
 
 
 @kernel
@@ -437,7 +458,7 @@ def distributions(text, histories, tables, out):
     inputs, rows = np.zeros(INPUTS, np.float32), np.zeros(SETS, np.int64)
     votes, chances = np.zeros(SETS, np.float32), np.zeros(SETS, np.float32)
     nodes = np.zeros(256, np.float64)
-    empty = np.uint64(tables.slots.shape[1] - 1)
+    entries, empty = np.zeros(3, np.uint64), np.uint64(tables.slots.shape[1] - 1)
     for row in range(len(histories)):
         history = histories[row]
         for t in range(REACH + 1, len(history) + 1):
@@ -445,7 +466,8 @@ def distributions(text, histories, tables, out):
             for number in range(CONTEXTS):
                 slot, is_found = _find_slot(tables.slots[number], contexts[number], number)
                 slots[number] = slot if is_found else empty
-            length, predicted, _ = _find_prediction(text, history, t, five, tables.latest)
+            _find_entries(history, t, five, contexts[20], entries, tables.latest.shape[1])
+            length, predicted = _find_prediction(text, history, t, entries, tables.latest)
             for symbol in range(0, 256, 2):
                 for number in range(CONTEXTS):
                     slot_of = tables.slots[number, slots[number]]

@@ -231,7 +231,7 @@ def _new_tables(size: int, forced: np.ndarray) -> Tables:
     chances[mixing.NO_STATE] = 0.5
     return Tables(
         slots=np.zeros((CONTEXTS, slots + 1, 2 + 2 * mixing.SYMBOLS), np.uint8),
-        latest=np.zeros(max(slots, 1 << 16), np.int64),
+        latest=np.zeros((3, max(slots, 1 << 16)), np.int64),
         chances=chances,
         seen=np.full(len(chances), FIRST_SEEN, np.float32),
         frequencies=np.full((257, 256), 0.5, np.float32),
