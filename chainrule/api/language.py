@@ -111,7 +111,8 @@ class TrainedRun(Run):
         """Perplexity, bits per byte and the counts behind them, of any text; default: the text kept aside in training.
 
         `worst` adds so many of the worst-predicted passages, `documents` the figures of every document, and `against`
-        a paired bootstrap of the difference from another run. How the text is read goes by name: unit="line".
+        a paired bootstrap of the difference from another run. `seen` says how many documents of the text the run was
+        trained on. How the text is read goes by name: unit="line".
         """
         names = None if inputs is None else input_names(inputs)
         return self.evaluate_text(self.open_text(names, reading), worst, documents, against)

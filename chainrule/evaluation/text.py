@@ -15,6 +15,7 @@ from chainrule.evaluation.score import NATS_PER_BIT, Scores, figures, score
 from chainrule.evaluation.seen import Seen, TrainedOn
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.evaluation.worst_passages import worst_passages
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.models.contract import LanguageModel
 from chainrule.progress import Advance, progress
 from chainrule.text.base import Tokenizer
@@ -110,8 +111,9 @@ def evaluate_text(
 
 def score_text(run: Measurable, text: Text) -> Scores:
     """The scores of every document of a text."""
-    with progress("scoring", text.total_bytes) as advance:
-        return score(run.model, run.tokenizer, text.batches(advance))
+    model = run.model  # may bring in torch
+    with considerate_waits(), progress("scoring", text.total_bytes) as advance:
+        return score(model, run.tokenizer, text.batches(advance))
 
 
 def count_seen(run: Measurable, text: Text) -> Seen | None:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from chainrule.data.batches import TrainingBatch
 from chainrule.errors import Diverged, Stopped
 from chainrule.evaluation.validation import Validate
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
@@ -113,7 +114,8 @@ class Trainer:
         batches = self.context.batches
         others = min(self.recipe.workers, batches.batch_size) - 1
         if others < 1:
-            yield
+            with considerate_waits():
+                yield
             return
         most = -(-batches.batch_size // (others + 1)) * batches.length
         if self.state is not None:

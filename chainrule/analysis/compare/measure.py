@@ -16,6 +16,7 @@ from chainrule.data.split import content_hashes
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT, score
 from chainrule.generation import Sampling, sample
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.runs.records import Event, TrainedEvent
@@ -90,8 +91,9 @@ class CommonText:
 
 def measure(label: str, run: Run, text: CommonText) -> ModelScores:
     """Score the common text with a run's model and draw a sample from it."""
-    with progress(f"measuring {label}", text.total_bytes):
-        scores = score(run.model, run.tokenizer, text)
+    model = run.model  # may bring in torch
+    with considerate_waits(), progress(f"measuring {label}", text.total_bytes):
+        scores = score(model, run.tokenizer, text)
     last = run.trained
     written, speed = _write(run)
     seconds, tokens = (last.get("training_seconds"), last.get("tokens")) if last else (None, None)
