@@ -15,7 +15,7 @@ from chainrule.evaluation.score import NATS_PER_BIT, Scores, figures, score
 from chainrule.evaluation.seen import Seen, TrainedOn
 from chainrule.evaluation.significance import paired_bootstrap
 from chainrule.evaluation.worst_passages import worst_passages
-from chainrule.kernels.waiting import brief_waits
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.models.contract import LanguageModel
 from chainrule.progress import Advance, progress
 from chainrule.text.base import Tokenizer
@@ -112,7 +112,7 @@ def evaluate_text(
 def score_text(run: Measurable, text: Text) -> Scores:
     """The scores of every document of a text."""
     model = run.model  # may bring in torch
-    with brief_waits(), progress("scoring", text.total_bytes) as advance:
+    with considerate_waits(), progress("scoring", text.total_bytes) as advance:
         return score(model, run.tokenizer, text.batches(advance))
 
 

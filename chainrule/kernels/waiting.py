@@ -8,24 +8,26 @@ sleeping thread with a team of its own makes them more. Which thread computes wh
 
 import os
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from time import perf_counter
+from time import perf_counter, process_time
 
 CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # by which users say themselves how threads wait
-SAMPLES = 3  # the shortest of the latest durations counts: whatever disturbs a measurement makes it longer
-DISTURBED = 2.0  # a step that is so many times as long as one with brief waits need not be measured twice
-TRIED_AFTER = 2.0  # seconds, at the least, until the slower way is tried again
-WORTH_TRYING = 30.0  # and so many times what the last try has cost
+LOOKED_AGAIN = 0.2  # seconds between two looks at what others do
+SHARE = 0.25  # of a processor: what others may take of those that our threads need
 
 
 def can_switch() -> bool:
     """Whether there are threads that wait for each other, and nobody has chosen how they do."""
-    torch = sys.modules.get("torch")
     is_open = sys.platform.startswith("linux") and not any(name in os.environ for name in CHOICES)
-    return is_open and torch is not None and torch.get_num_threads() > 1
+    return is_open and _count_threads() > 1
+
+
+def _count_threads() -> int:
+    """Those that torch computes with in the calling thread; none where it is not loaded."""
+    torch = sys.modules.get("torch")
+    return torch.get_num_threads() if torch is not None else 0
 
 
 class BriefWaits:
@@ -64,69 +66,53 @@ def _hold_a_team(ready: Event, end: Event) -> None:
     end.wait()
 
 
+class Neighbours:
+    """What other programs take of the processors, by the system's own count."""
+
+    def __init__(self, threads: int) -> None:
+        self._free = (os.cpu_count() or 1) - threads + SHARE
+        self._before = self._look()
+
+    def are_busy(self) -> bool:
+        """Whether they have taken processors that our threads need since this was last asked."""
+        now = self._look()
+        seconds, others = (new - old for new, old in zip(now, self._before, strict=True))
+        self._before = now
+        return others > self._free * seconds
+
+    def _look(self) -> tuple[float, float]:
+        """(the time, seconds of the processors that others have had)"""
+        try:
+            with open("/proc/stat", encoding="ascii") as file:
+                user, nice, system, _, _, *interrupts = map(int, file.readline().split()[1:9])
+        except (OSError, ValueError):  # of other systems, nothing is known
+            return perf_counter(), 0.0
+        ticks = user + nice + system + sum(interrupts)
+        return perf_counter(), ticks / os.sysconf("SC_CLK_TCK") - process_time()
+
+
 @contextmanager
-def brief_waits() -> Iterator[None]:
-    """Within the block, torch's threads spin for a moment only, unless somebody has chosen how they wait."""
-    waits = BriefWaits()
-    waits.switch(can_switch())
+def considerate_waits() -> Iterator[None]:
+    """Within the block, torch's threads spin for a moment only while other programs are busy; where somebody has chosen
+    how they wait, as they are told to."""
+    if not can_switch():
+        yield
+        return
+    end = Event()
+    watcher = Thread(target=_watch, args=(end, BriefWaits(), Neighbours(_count_threads())), daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        waits.switch(False)
+        end.set()
+        watcher.join()
 
 
-class WaitChooser:
-    """Chooses by the durations of steps: both ways to wait are timed, the faster one is kept, the other tried now and
-    then, the more seldom the more a try has cost. It begins with brief waits, which never are much slower."""
-
-    def __init__(self, switch: Callable[[bool], None], clock: Callable[[], float] = perf_counter) -> None:
-        self.is_brief = True
-        self._switch, self._clock = switch, clock
-        self._seconds: dict[bool, deque[float]] = {way: deque(maxlen=SAMPLES) for way in (False, True)}
-        self._cost = 0.0  # of the try that is under way: what its steps took beyond the usual
-        self._next_try: float | None = None  # None: a try is under way
-        self._switch(True)
-
-    def note(self, seconds: float) -> None:
-        """A step has taken so long; the next one may wait in another way."""
-        mine, others = self._seconds[self.is_brief], self._seconds[not self.is_brief]
-        mine.append(seconds)
-        usual = min(others, default=float("inf"))
-        if others:
-            self._cost += max(seconds - usual, 0.0)
-        if not self.is_brief and seconds > DISTURBED * usual:
-            self._change()
-            self._decide()
-        elif self._next_try is not None:
-            if self._clock() >= self._next_try:
-                self._try_other()
-        elif len(mine) == SAMPLES:
-            if not others:
-                self._try_other()
-                return
-            if min(mine) > usual:
-                self._change()
-            self._decide()
-
-    def _try_other(self) -> None:
-        self._change()
-        self._seconds[self.is_brief].clear()
-        self._cost, self._next_try = 0.0, None
-
-    def _decide(self) -> None:
-        self._next_try = self._clock() + max(TRIED_AFTER, WORTH_TRYING * self._cost)
-        self._cost = 0.0
-
-    def _change(self) -> None:
-        self.is_brief = not self.is_brief
-        self._switch(self.is_brief)
-
-
-@contextmanager
-def chosen_waits() -> Iterator[WaitChooser | None]:
-    """Within the block, a chooser to be told how long each step took; None where there is nothing to choose."""
-    waits = BriefWaits()
+def _watch(end: Event, waits: BriefWaits, neighbours: Neighbours) -> None:
+    """Look at the neighbours now and then. It begins with brief waits, which never are many times slower."""
     try:
-        yield WaitChooser(waits.switch) if can_switch() else None
+        waits.switch(True)
+        while not end.wait(LOOKED_AGAIN):
+            waits.switch(neighbours.are_busy())
     finally:
         waits.switch(False)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from chainrule.data.batches import Batches
 from chainrule.errors import Diverged, Stopped, UserError
-from chainrule.kernels.waiting import brief_waits
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.models._neural import NeuralModel
 from chainrule.runs.folder import RESUMABLE, describe_files
 from chainrule.runs.records import TrainingFigures
@@ -76,7 +76,7 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     task = find_task(job.task)(folder)
     trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
     trained_at = time.time()
-    with brief_waits():
+    with considerate_waits():
         validation = task.evaluate(trainer.model, trainer.recipe)
     evaluated_at = time.time()
     seconds = trainer.position.seconds

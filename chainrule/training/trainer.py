@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite, log
-from time import perf_counter
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from chainrule.data.batches import TrainingBatch
 from chainrule.errors import Diverged, Stopped
 from chainrule.evaluation.validation import Validate
-from chainrule.kernels.waiting import WaitChooser, chosen_waits
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.layers.clip import clip_by_global_norm
 from chainrule.layers.softmax import Candidates, Sampler
 from chainrule.models._neural import NeuralModel
@@ -69,7 +68,6 @@ class Trainer:
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = advance_by(recipe.engine, model)
         self._workers: WorkerPool | None = None
-        self._waits: WaitChooser | None = None
         self._row_count = 0  # of the batch that is being read
         self._threads = torch.get_num_threads()
         self._records = Records()
@@ -116,9 +114,8 @@ class Trainer:
         batches = self.context.batches
         others = min(self.recipe.workers, batches.batch_size) - 1
         if others < 1:
-            with chosen_waits() as self._waits:
+            with considerate_waits():
                 yield
-            self._waits = None
             return
         most = -(-batches.batch_size // (others + 1)) * batches.length
         if self.state is not None:
@@ -133,7 +130,6 @@ class Trainer:
 
     def step(self) -> None:
         """Read a batch and update the weights."""
-        began = perf_counter()
         position, recipe = self.position, self.recipe
         progress = self.context.budget.progress(position.step, position.seconds)
         if self._workers:
@@ -151,8 +147,6 @@ class Trainer:
         position.step += 1
         self._records.add(nats, tokens, norm, norm > recipe.clip > 0, self.optimizer.peak * factor)
         self._count_epoch(nats, tokens)
-        if self._waits:
-            self._waits.note(perf_counter() - began)
 
     def _read(self, rank: int, step: int, progress: float) -> tuple[float, int]:
         """One process's part of a step: add up the gradient of its rows; returns their nats and the batch's tokens.

@@ -9,60 +9,38 @@ import pytest
 import torch
 
 from chainrule.kernels import waiting
-from chainrule.kernels.waiting import BriefWaits, WaitChooser, brief_waits, can_switch, chosen_waits
+from chainrule.kernels.waiting import BriefWaits, Neighbours, can_switch, considerate_waits
 from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.trainer import Trainer
 from tests.training.trainings import HARD, build, windows
 
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="GNU's threads are those of Linux")
-CALM, BUSY = {False: 1.0, True: 1.15}, {False: 50.0, True: 1.6}  # seconds of a step by whether waits are brief
 
 
-class Machine:
-    """Time passes by steps alone."""
-
-    def __init__(self, scale: float = 0.02) -> None:
-        self.now, self.scale, self.switched = 0.0, scale, 0
-        self.chooser = WaitChooser(self._switch, lambda: self.now)
-
-    def _switch(self, is_on: bool) -> None:
-        self.switched += 1
-
-    def steps(self, count: int, durations: dict[bool, float]) -> float:
-        """Seconds for so many steps, over those of as many in the faster way."""
-        began = self.now
-        for _ in range(count):
-            seconds = durations[self.chooser.is_brief] * self.scale
-            self.now += seconds
-            self.chooser.note(seconds)
-        return (self.now - began) / (count * min(durations.values()) * self.scale)
+@needs_linux
+def test_busy_neighbours_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processors: what others have is what the system counts."""
+    counted = {"seconds": 0.0, "others": 0.0}
+    monkeypatch.setattr(waiting.Neighbours, "_look", lambda self: (counted["seconds"], counted["others"]))
+    monkeypatch.setattr(waiting.os, "cpu_count", lambda: 2)
+    neighbours = waiting.Neighbours(threads=2)
+    for seconds, others, expected in ((1.0, 0.1, False), (1.0, 0.9, True), (0.2, 0.1, True), (1.0, 0.2, False)):
+        counted["seconds"] += seconds
+        counted["others"] += others
+        assert neighbours.are_busy() == expected
+    neighbours = waiting.Neighbours(threads=1)
+    counted["seconds"], counted["others"] = counted["seconds"] + 1.0, counted["others"] + 0.9
+    assert not neighbours.are_busy()  # they have the other processor
 
 
-@pytest.mark.parametrize("scale", [0.001, 0.02, 1.0])
-def test_on_an_idle_machine_nearly_all_steps_spin(scale: float) -> None:
-    machine = Machine(scale)
-    assert machine.steps(1000, CALM) < 1.03
-    assert not machine.chooser.is_brief
-    assert machine.switched < 200
-
-
-@pytest.mark.parametrize("scale", [0.001, 0.02, 1.0])
-def test_beside_a_busy_program_few_steps_spin(scale: float) -> None:
-    machine = Machine(scale)
-    assert machine.steps(3000, BUSY) < 1.1
-    assert machine.chooser.is_brief
-
-
-def test_it_changes_when_a_program_comes_and_when_it_goes() -> None:
-    machine = Machine()
-    machine.steps(500, CALM)
-    assert not machine.chooser.is_brief
-    machine.steps(8, BUSY)
-    assert machine.chooser.is_brief
-    machine.steps(500, BUSY)
-    machine.steps(3000, CALM)
-    assert not machine.chooser.is_brief
+@needs_linux
+def test_what_this_process_takes_is_not_taken_by_others() -> None:
+    (began, before), until = waiting.Neighbours(2)._look(), time.process_time() + 0.5
+    while time.process_time() < until:
+        pass
+    ended, after = waiting.Neighbours(2)._look()
+    assert after - before < (ended - began) * (os.cpu_count() or 1) - 0.5 + 0.05
 
 
 @pytest.fixture
@@ -106,10 +84,27 @@ def test_what_the_user_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert not can_switch()
-            with chosen_waits() as chooser, brief_waits():
-                assert chooser is None
+            before = count_threads()
+            with considerate_waits():
+                assert count_threads() == before
     torch.set_num_threads(1)
     assert not can_switch()
+
+
+@needs_linux
+@pytest.mark.usefixtures("two_threads")
+def test_waits_follow_the_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brief at first, then as the others are: idle, busy, idle; and as usual in the end."""
+    answers, switched = iter([False, True, True, False]), []
+    monkeypatch.setattr(Neighbours, "are_busy", lambda self: next(answers, False))
+    monkeypatch.setattr(BriefWaits, "switch", lambda self, is_on: switched.append(is_on))
+    monkeypatch.setattr(waiting, "LOOKED_AGAIN", 0.001)
+    with considerate_waits():
+        until = time.monotonic() + 10
+        while len(switched) < 6 and time.monotonic() < until:
+            time.sleep(0.001)
+    assert switched[:5] == [True, False, True, True, False]
+    assert switched[-1] is False
 
 
 @needs_linux
@@ -118,9 +113,9 @@ def test_what_the_user_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_are_the_same_bits_however_threads_wait(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for always in (True, False):
-        with monkeypatch.context() as patch:
-            patch.setattr(WaitChooser, "note", lambda self, seconds, always=always: self._switch(always))
-            model = build(architecture)
-            Trainer(model, HARD, TrainingContext(windows(HARD), Budget(steps=HARD.steps)), Callback(), None).run()
-            found.append(model.state_dict())
+        monkeypatch.setattr(Neighbours, "are_busy", lambda self, always=always: always)
+        monkeypatch.setattr(waiting, "LOOKED_AGAIN", 0.001)
+        model = build(architecture)
+        Trainer(model, HARD, TrainingContext(windows(HARD), Budget(steps=HARD.steps)), Callback(), None).run()
+        found.append(model.state_dict())
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])

@@ -16,7 +16,7 @@ from chainrule.data.split import content_hashes
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT, score
 from chainrule.generation import Sampling, sample
-from chainrule.kernels.waiting import brief_waits
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.runs.records import Event, TrainedEvent
@@ -92,7 +92,7 @@ class CommonText:
 def measure(label: str, run: Run, text: CommonText) -> ModelScores:
     """Score the common text with a run's model and draw a sample from it."""
     model = run.model  # may bring in torch
-    with brief_waits(), progress(f"measuring {label}", text.total_bytes):
+    with considerate_waits(), progress(f"measuring {label}", text.total_bytes):
         scores = score(model, run.tokenizer, text)
     last = run.trained
     written, speed = _write(run)
