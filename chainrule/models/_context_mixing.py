@@ -14,8 +14,8 @@ import numpy as np
 from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 
 REACH = 64  # bytes back that a context may look; histories begin with so many zeros
-LONGEST = 60  # match
-MATCHED = np.array([61, 24, 12])  # a shorter match than this is sought only where no longer one was found
+LONGEST = 60  # match that is looked back for
+MATCHED = np.array([24, 12, 1])  # a match by the last 24, 12 or 5 bytes is sought where there is none of this length
 END = 255  # the byte that stands for the end of a document
 CONTEXTS = 22
 SYMBOLS = 7  # different symbols that a context remembers, the latest first
@@ -223,7 +223,7 @@ def _fill_states(slot, symbol, number, states, counts):
 
 
 @inlined
-def _find_match(text, history, t, place):
+def _count_matched(text, history, t, place):
     """How many bytes before `place` in the text are those before t of the history, LONGEST at the most."""
     length = 0
     while length < LONGEST and text[place - 1 - length] == history[t - 1 - length]:
@@ -317,16 +317,16 @@ def _match_at(predicted, node, bit, length):
     """(state, bit) of the longest match at one bit; no state where the bits so far are not those it predicted."""
     if predicted < 0 or ((predicted | 256) >> (8 - bit)) != node:
         return -1, 0, 0
-    step = length if length < 16 else 16 + (length - 16) // 6
+    step = length if length < 16 else min(16 + (length - 16) // 12, 23)
     return STATES + step, (predicted >> (7 - bit)) & 1, step
 
 
 @inlined
-def _predict_bit(tables, states, history, t, node, bit, match, known, word_known, inputs, rows, votes, chances):
+def _predict_bit(tables, states, history, t, node, bit, vote, known, word_known, inputs, rows, votes, chances):
     """(P(1), the same before the curves, place on the curves, share of the next point, rows of the two curves)"""
     before = np.int64(history[t - 1])
-    _vote(tables, states, node, bit, before, match[0], match[1], inputs)
-    _choose_rows(rows, history, t, node, bit, match[2], known, word_known)
+    _vote(tables, states, node, bit, before, vote[0], vote[1], inputs)
+    _choose_rows(rows, history, t, node, bit, vote[2], known, word_known)
     log_odds = _mix(tables, rows, node, inputs, votes, chances)
     chance = np.float32(1) / (np.float32(1) + np.float32(exp(-log_odds)))
     pair = np.uint64(history[t - 1]) | np.uint64(history[t - 2]) << np.uint64(8)
@@ -350,24 +350,33 @@ def _summarise(symbols):
 
 
 @inlined
-def _find_prediction(text, history, t, entries, latest):
-    """(length of the match, the symbol that followed it or -1): a match of 24 bytes before one of 12, then of 5."""
-    length, predicted = 0, np.int64(-1)
+def _follow_match(text, history, t, entries, latest, match):
+    """The symbol that a match predicts at t, or -1. match: its place in the text and its length, as they were at t - 1.
+
+    A match is followed for as long as it is right. A new one is sought where there is none, or only a short one, by the
+    last 24 bytes, then by 12, then by 5.
+    """
+    if match[1] > 0 and text[match[0]] == history[t - 1] and match[0] + 1 < len(text):
+        match[0] += 1
+        match[1] += 1
+    else:
+        match[1] = 0
     for i in range(3):
         place = latest[i, entries[i]]
-        if length < MATCHED[i] and place > REACH:
-            found = _find_match(text, history, t, place)
-            if found >= 5 and found > length:
-                length, predicted = found, np.int64(text[place])
-    return length, predicted
+        if match[1] < MATCHED[i] and place > REACH:
+            length = _count_matched(text, history, t, place)
+            if length >= 5 and length > match[1]:
+                match[0], match[1] = place, length
+    return np.int64(text[match[0]]) if match[1] > 0 else np.int64(-1)
 
 
 @kernel
-def read(text, history, start, stop, tables, rates, bits):
+def read(text, history, start, stop, tables, rates, match, bits):
     """Predict history[start:stop]: bits (stop - start, 8) are P(1) of each bit. Learn from it where the rates say so.
 
     `text` is what matches are sought in: the history itself while learning, else the text that was learned. Both begin
-    with REACH zeros. rates: of the weights at last, of the weights more at first, whether anything is learned.
+    with REACH zeros. rates: of the weights at last, of the weights more at first, whether anything is learned. match:
+    place and length of the match that is followed, which go on with it.
     """
     learns = rates[2] > 0
     words, contexts = np.zeros(4, np.uint64), np.zeros(CONTEXTS, np.uint64)
@@ -389,7 +398,7 @@ def read(text, history, start, stop, tables, rates, bits):
             symbols[number] = _fill_states(table[slots[number]], symbol, number, states, counts)
         known, word_known = _summarise(symbols)
         _find_entries(history, t, five, contexts[20], entries, tables.latest.shape[1])
-        length, predicted = _find_prediction(text, history, t, entries, tables.latest)
+        predicted = _follow_match(text, history, t, entries, tables.latest, match)
         rate = np.float32(rates[0] + rates[1] / (1.0 + 1e-4 * (t - REACH)))
         node, before = np.int64(1), np.int64(history[t - 1])
         for place in range(8):
@@ -398,9 +407,9 @@ def read(text, history, start, stop, tables, rates, bits):
                 bits[t - start, place] = tables.forced[node]
                 node = node * 2 + np.int64(bit)
                 continue
-            match = _match_at(predicted, node, place, length)
+            vote = _match_at(predicted, node, place, match[1])
             final, chance, low, share, first, second = _predict_bit(
-                tables, states, history, t, node, place, match, known, word_known, inputs, rows, votes, chances
+                tables, states, history, t, node, place, vote, known, word_known, inputs, rows, votes, chances
             )
             bits[t - start, place] = final
             if learns:
@@ -410,8 +419,8 @@ def read(text, history, start, stop, tables, rates, bits):
                 for number in range(CONTEXTS):
                     _teach_chance(tables, states[place, number], bit)
                 tables.chances[NO_STATE] = 0.5
-                if match[0] >= 0:
-                    _teach_chance(tables, match[0], np.float32(match[1] == np.int64(bit)))
+                if vote[0] >= 0:
+                    _teach_chance(tables, vote[0], np.float32(vote[1] == np.int64(bit)))
                 tables.frequencies[256, node] += (bit - tables.frequencies[256, node]) * np.float32(0.02)
                 tables.frequencies[before, node] += (bit - tables.frequencies[before, node]) * np.float32(0.03)
             node = node * 2 + np.int64(bit)
@@ -447,10 +456,11 @@ def index_again(history, latest):
 
 
 @kernel
-def distributions(text, histories, tables, out):
+def distributions(text, histories, matches, tables, out):
     """log P of each of the 256 symbols after every history (rows, REACH + time): out (rows, time, 256).
 
-    A history has REACH bytes, then one for each position to predict after. Nothing is learned.
+    A history has REACH bytes, then one for each position to predict after; matches (rows, 2) go on with them.
+    Nothing is learned.
     """
     words, contexts = np.zeros(4, np.uint64), np.zeros(CONTEXTS, np.uint64)
     slots, symbols = np.zeros(CONTEXTS, np.uint64), np.zeros(CONTEXTS, np.int64)
@@ -467,7 +477,7 @@ def distributions(text, histories, tables, out):
                 slot, is_found = _find_slot(tables.slots[number], contexts[number], number)
                 slots[number] = slot if is_found else empty
             _find_entries(history, t, five, contexts[20], entries, tables.latest.shape[1])
-            length, predicted = _find_prediction(text, history, t, entries, tables.latest)
+            predicted = _follow_match(text, history, t, entries, tables.latest, matches[row])
             for symbol in range(0, 256, 2):
                 for number in range(CONTEXTS):
                     slot_of = tables.slots[number, slots[number]]
@@ -480,9 +490,9 @@ def distributions(text, histories, tables, out):
                     if tables.forced[node] >= 0:
                         nodes[node] = tables.forced[node]
                         continue
-                    match = _match_at(predicted, node, bit, length)
+                    vote = _match_at(predicted, node, bit, matches[row, 1])
                     nodes[node] = _predict_bit(
-                        tables, states, history, t, node, bit, match, known, word_known, inputs, rows, votes, chances
+                        tables, states, history, t, node, bit, vote, known, word_known, inputs, rows, votes, chances
                     )[0]
             for symbol in range(256):
                 total = 0.0

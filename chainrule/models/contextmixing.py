@@ -21,7 +21,7 @@ from chainrule.kernels.jit import in_parallel
 from chainrule.models import _context_mixing as mixing
 from chainrule.models._bits import score_bits, to_bytes
 from chainrule.models._context_mixing import CONTEXTS, END, REACH, Tables
-from chainrule.models.contract import LanguageModel, State, check_ids, slide
+from chainrule.models.contract import LanguageModel, State, check_ids
 from chainrule.storage import load_arrays, save_arrays
 
 MOST_BYTES = 1 << 31
@@ -53,7 +53,10 @@ DEFAULT_TOKENIZER = "bytes"
 
 
 class Model(LanguageModel):
-    """A state is the last REACH bytes, (batch, REACH). `text` is what was read in the last pass, REACH zeros first."""
+    """A state is the last REACH bytes, (batch, REACH), and place and length of the match that is followed, (batch, 2).
+
+    `text` is what was read in the last pass, REACH zeros first.
+    """
 
     def __init__(self, config: Config, vocabulary_size: int, eos: int):
         if vocabulary_size > 257 or (vocabulary_size == 257 and eos != 256):
@@ -62,7 +65,6 @@ class Model(LanguageModel):
                 "use the tokenizer 'bytes'"
             )
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
-        self.receptive_field = REACH
         self.text = np.zeros(REACH, np.uint8)
         self.tables: Tables
 
@@ -102,10 +104,10 @@ class Model(LanguageModel):
     def _learn(self, tables: Tables, text: np.ndarray, start: int, advance: Callable[[int], None]) -> np.ndarray:
         """Predict and learn text[start:]; returns P(1) of each bit (bytes, 8)."""
         bits = np.empty((len(text) - start, 8), np.float32)
-        rates = np.array([0.0015, 0.008, 1.0])
+        rates, match = np.array([0.0015, 0.008, 1.0]), np.zeros(2, np.int64)
         for begin in range(start, len(text), AT_ONCE):
             stop = min(begin + AT_ONCE, len(text))
-            mixing.read(text, text, begin, stop, tables, rates, bits[begin - start : stop - start])
+            mixing.read(text, text, begin, stop, tables, rates, match, bits[begin - start : stop - start])
             advance(stop - begin)
         return bits
 
@@ -129,15 +131,15 @@ class Model(LanguageModel):
         return forced
 
     def start(self, batch_size: int, condition: object = None) -> State:
-        return np.zeros((batch_size, REACH), np.uint8)
+        return np.zeros((batch_size, REACH), np.uint8), np.zeros((batch_size, 2), np.int64)
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         read = self._to_bytes(tokens)
-        histories = np.concatenate([state, read], 1)
+        histories, matches = np.concatenate([state[0], read], 1), state[1].copy()
         found = np.empty((*tokens.shape, 256))
         with np.errstate(divide="ignore"):
-            mixing.distributions(self.text, histories, self.tables, found)
-        return self._to_logits(found), slide(state, read)[1]
+            mixing.distributions(self.text, histories, matches, self.tables, found)
+        return self._to_logits(found), (histories[:, -REACH:], matches)
 
     def _to_logits(self, found: np.ndarray) -> np.ndarray:
         """Of the 256 symbols, those of the vocabulary; the last leaf is the end of a document, and rarely byte 255."""
@@ -163,7 +165,9 @@ class Model(LanguageModel):
         else:
             history = np.concatenate([np.zeros(REACH, np.uint8), read])
             bits = np.empty((max(len(read) - 1, 0), 8), np.float32)
-            mixing.read(self.text, history, REACH + 1, len(history), self.tables, np.zeros(3), bits)
+            mixing.read(
+                self.text, history, REACH + 1, len(history), self.tables, np.zeros(3), np.zeros(2, np.int64), bits
+            )
         last = np.full((len(bits), 1), 1 - mixing.SMALLEST if self.shares_last_leaf else 1.0, np.float32)
         return np.concatenate([bits, last], 1)
 
