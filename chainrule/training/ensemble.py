@@ -44,7 +44,10 @@ MOST_CHOOSING_BYTES = 200_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.35  # of the time, at the most, goes to reading for the contexts
 CONTEXTS_PART_ALONE = 0.7  # the same where there is no time for a network
-EVALUATED_PART = 0.1  # and to measuring at the end
+EVALUATED_PART = 0.06  # and to measuring at the end
+CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after a network is trained
+COUNTED_BYTES = 4e6  # a second, by the n-gram
+COUNTING_PART = 0.25  # of the time, at the most, goes to it
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
 NETWORK_SECONDS = 100.0  # in less time it does not get far enough
@@ -130,7 +133,8 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     task, trying = Task(folder), folder / "trying"
     trying.mkdir()
     try:
-        counted = _count(request, trying, train_part)
+        affordable = prepared.data["text"]["train"]["bytes"] < COUNTED_BYTES * COUNTING_PART * clock.total
+        counted = _count(request, trying, train_part) if affordable else None
         chosen = make(request, task, trying, clock, train_part)
     finally:
         rmtree(trying, ignore_errors=True)
@@ -145,11 +149,12 @@ def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: T
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     with ThreadPoolExecutor(1) as pool:
         counting_words = pool.submit(_count_words, text.learning)
-        contexts = read_contexts(text.learning, clock)
+        contexts, speed = read_contexts(text.learning, clock)
         parts: dict[str, LanguageModel] = {CONTEXTS: contexts, WORDS: counting_words.result()}
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
-    network = _train_network(request, text, folder, clock, train_part)
+    after = CHOOSING_READS * len(text.choosing) / speed + EVALUATED_PART * clock.total + WRITING_SECONDS
+    network = _train_network(request, text, folder, clock.left - after, train_part)
     if network is not None:
         parts[NETWORK] = network
     model = _ensemble(parts)
@@ -196,8 +201,8 @@ def split(task: Task) -> Text:
     )
 
 
-def read_contexts(stream: np.ndarray, clock: Clock) -> contextmixing.Model:
-    """As much of the text, and as often, as a share of the time allows."""
+def read_contexts(stream: np.ndarray, clock: Clock) -> tuple[contextmixing.Model, float]:
+    """Read as much of the text, and as often, as a share of the time allows. The second is bytes a second."""
     sample = np.append(stream[:SPEED_BYTES], stream[0])
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
     began = time.perf_counter()
@@ -210,7 +215,7 @@ def read_contexts(stream: np.ndarray, clock: Clock) -> contextmixing.Model:
     config = contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
     amount = f"{size(most)} of the text are read" if most else f"the text is read {passes} time{'s' * (passes > 1)}"
     say(f"contexts: {size(speed)}/s, so {amount}")
-    return contextmixing.Model(config, 257, 256).fit([stream])
+    return contextmixing.Model(config, 257, 256).fit([stream]), speed
 
 
 def _count_words(stream: np.ndarray) -> wordgram.Model:
@@ -238,10 +243,9 @@ def _is_beaten(
 
 
 def _train_network(
-    request: Request, text: Text, folder: Path, clock: Clock, train_part: TrainPart
+    request: Request, text: Text, folder: Path, seconds: float, train_part: TrainPart
 ) -> LanguageModel | None:
-    """A network of bytes, trained for what is left of the time when measuring and writing are taken off."""
-    seconds = clock.left - WRITING_SECONDS - clock.total * (EVALUATED_PART + 0.02)
+    """A network of bytes; None where text or time are too short for one."""
     if len(text.learning) < NETWORK_BYTES or seconds < NETWORK_SECONDS:
         return None
     learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
