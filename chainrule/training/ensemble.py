@@ -54,6 +54,7 @@ NETWORK_SECONDS = 100.0  # in less time it does not get far enough
 NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
 WRITING_SECONDS = 2.0
+UNUSED_PART = 0.2  # of the time: where more is left, it says why
 PASSES = 3  # through the text that the weights are learned from
 TrainPart = Callable[[Request], Run]
 
@@ -140,6 +141,8 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
         rmtree(trying, ignore_errors=True)
     counting = None if counted is None else counted["bits_per_byte"]
     validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
+    if clock.left > UNUSED_PART * clock.total:
+        say(f"{clock.left:.0f} of {clock.total:.0f} s are left: more reading would not help a text of this size")
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 
