@@ -159,7 +159,8 @@ def test_the_choice_is_recorded_in_the_run(monkeypatch, text):
 
 
 def test_a_resumed_training_keeps_it_on_a_slow_processor(monkeypatch, text, capsys):
-    chooses_bfloat16(monkeypatch)
+    monkeypatch.setattr(precision, "bfloat16_speedup", lambda: 4.0)
+    settings = {"tokenizer": "characters", "model": "lstm", "width": 8, "steps": 4, "precision": "bfloat16"}
     step = Trainer.step
 
     def stopping(self):
@@ -170,7 +171,7 @@ def test_a_resumed_training_keeps_it_on_a_slow_processor(monkeypatch, text, caps
 
     with monkeypatch.context() as stops, pytest.raises(Stopped):
         stops.setattr(Trainer, "step", stopping)
-        chainrule.train(text, tokenizer="characters", model="lstm", minutes=0.02, width=8, path="runs/cows")
+        chainrule.train(text, path="runs/cows", **settings)
     monkeypatch.setattr(precision, "bfloat16_speedup", lambda: 0.01)
     capsys.readouterr()
     run = resume("runs/cows")
