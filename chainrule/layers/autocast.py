@@ -13,7 +13,7 @@ def without_autocast(x: Tensor) -> AbstractContextManager[object]:
 
 
 def in_autocast_dtype(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors in the precision of torch.autocast where that is on, for kernels that take no mixture; else as given."""
+    """The tensors in the precision of torch.autocast where that is on, as kernels need that take no mixture."""
     device = tensors[0].device.type
     if not torch.is_autocast_enabled(device):
         return tensors

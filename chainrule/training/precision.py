@@ -8,13 +8,13 @@ and so does every score of a validation text.
 from chainrule.errors import UserError
 from chainrule.kernels.machine import bfloat16_speedup
 
-WORTH_ROUNDING = 1.15  # how much faster bfloat16 must be
+WORTH_ROUNDING = 1.15  # how much faster a training in bfloat16 must be
 SLOW = 0.5  # beside float32: no processor that has instructions for bfloat16 is that slow
 
 
 def is_worth_trying() -> bool:
-    """Whether bfloat16 may pay here: whether a product of matrices is clearly faster in it."""
-    return bfloat16_speedup() >= WORTH_ROUNDING
+    """Whether bfloat16 may pay here: whether a small product of matrices is faster in it."""
+    return bfloat16_speedup() > 1
 
 
 def check_precision(precision: str) -> None:
