@@ -24,7 +24,7 @@ from chainrule.training.resolve import Resolved
 from chainrule.training.trainer import Trainer
 from tests.training.trainings import FAMILIES, VOCABULARY, build, stream, windows
 
-PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=12, optimizer="adamw", learning_rate=0.002)
+PLAIN = Recipe(batch_size=5, window=8, chain=3, steps=12, optimizer="muon", learning_rate=0.01)
 
 
 class Machine:
@@ -207,10 +207,7 @@ def losses(architecture: str, recipe: Recipe) -> np.ndarray:
 @pytest.mark.parametrize("recipe", [PLAIN, replace(PLAIN, sampled_softmax=1.0, micro_batches=2)])
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_every_family_learns_as_in_float32(architecture, recipe, monkeypatch):
-    """Weights and the state of the optimizer are float32 throughout; losses differ by rounding.
-
-    By AdamW: Muon makes as much of the directions that a tiny batch says nothing about, so it shows rounding there.
-    """
+    """Weights and the state of the optimizer are float32 throughout; losses differ by rounding."""
     monkeypatch.setattr("chainrule.training.trainer.Sampler", lambda counts: Sampler(counts, head=3, tail=4))
     exact, rounded = (losses(architecture, replace(recipe, precision=each)) for each in ("float32", "bfloat16"))
     assert rounded == pytest.approx(exact, rel=0.01)
