@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.autocast import without_autocast
 from chainrule.layers.linear import Linear
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
@@ -67,7 +68,7 @@ class Attention(nn.Module):
         """Queries, keys and values as attention compares them: (batch, heads, time, head_width) each."""
         batch, time, _ = x.shape
         rotated, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
-        stacked = self.query_key_value(x).view(batch, time, rotated + fixed, self.head_width)
+        stacked = self.query_key_value(x).to(x.dtype).view(batch, time, rotated + fixed, self.head_width)
         both, value = stacked.split([rotated, fixed], 2)  # queries beside keys, (batch, time, heads, head_width)
         if self.is_normalised:
             query, key = both.split([self.num_heads, self.num_key_value_heads], 2)
@@ -83,12 +84,13 @@ class Attention(nn.Module):
         mask = bias
         if mask is None and 1 < time < keys:
             mask = distances(keys - time, time, query.device) >= 0
-        return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask=mask,
-            is_causal=bool(mask is None and time > 1),
-            dropout_p=self.dropout if self.training else 0.0,
-            enable_gqa=self.num_key_value_heads < self.num_heads,
-        )
+        with without_autocast(query):  # torch's kernel is slower in bfloat16, on a CPU
+            return F.scaled_dot_product_attention(
+                query,
+                key,
+                value,
+                attn_mask=mask,
+                is_causal=bool(mask is None and time > 1),
+                dropout_p=self.dropout if self.training else 0.0,
+                enable_gqa=self.num_key_value_heads < self.num_heads,
+            )

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from chainrule.layers.autocast import in_autocast_dtype
 from chainrule.layers.linear import linear
 from chainrule.layers.recurrence import ElmanSteps, GRUSteps, UGRNNSteps
 
@@ -56,7 +57,7 @@ class Cell(nn.Module):
 
     def project(self, inputs: Tensor) -> Tensor:
         """What the inputs add to the gates of all steps, W_x x + b: (time, batch, gates * width)."""
-        return linear(inputs, self.input_weight, self.bias)
+        return linear(inputs, self.input_weight, self.bias).to(self.bias.dtype)
 
     def second_bias(self) -> Tensor:
         """torch has a bias beside W_h too; where a cell needs none it is 0."""
@@ -64,13 +65,14 @@ class Cell(nn.Module):
 
     def run_fused(self, kernel: str, inputs: Tensor, input_weight: Tensor, state: Parts, weight: Tensor) -> Parts:
         """The same as `run` by torch's own kernel."""
-        weights = [input_weight, weight, self.bias, self.second_bias()]
-        layers = tuple(part.unsqueeze(0) for part in state)  # (1, batch, width) each
+        given = (inputs, input_weight, weight, self.bias, self.second_bias(), *state)
+        dtype, (inputs, *rest) = inputs.dtype, in_autocast_dtype(*given)
+        weights, layers = rest[:4], tuple(part.unsqueeze(0) for part in rest[4:])  # states: (1, batch, width) each
         layout = {"has_biases": True, "num_layers": 1, "dropout": 0.0, "bidirectional": False, "batch_first": False}
         outputs, _, *others = getattr(torch, kernel)(
             inputs, layers if self.num_parts > 1 else layers[0], weights, train=torch.is_grad_enabled(), **layout
         )
-        return outputs, *(part.squeeze(0) for part in others)
+        return outputs.to(dtype), *(part.squeeze(0).to(dtype) for part in others)
 
 
 class Elman(Cell):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from chainrule.layers.autocast import without_autocast
 from chainrule.layers.gradient_context import GradientContext
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger ones leave its cache
@@ -54,10 +55,12 @@ def linear_cross_entropy(
 ) -> Tensor:
     """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), a few rows of logits at a time.
 
-    `smoothing`: label smoothing, the part of the probability that is spread over all words.
+    `smoothing`: label smoothing, the part of the probability that is spread over all words. Everything is computed in
+    the precision of the weight, also within torch.autocast.
     """
-    bias = hidden.new_zeros(len(weight)) if bias is None else bias
-    total: Tensor = _LinearCrossEntropy.apply(hidden, weight, bias, targets, smoothing)
+    bias = weight.new_zeros(len(weight)) if bias is None else bias
+    with without_autocast(hidden):
+        total: Tensor = _LinearCrossEntropy.apply(hidden.to(weight.dtype), weight, bias, targets, smoothing)
     return total
 
 
@@ -137,7 +140,11 @@ class _SampledCrossEntropy(torch.autograd.Function):
 def sampled_cross_entropy(
     hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, candidates: Candidates
 ) -> Tensor:
-    """The summed loss of (rows, width) hidden vectors, with logits of the candidates and of the targets alone."""
-    bias = hidden.new_zeros(len(weight)) if bias is None else bias
-    total: Tensor = _SampledCrossEntropy.apply(hidden, weight, bias, targets, candidates)
+    """The summed loss of (rows, width) hidden vectors, with logits of the candidates and of the targets alone.
+
+    Everything is computed in the precision of the weight, also within torch.autocast.
+    """
+    bias = weight.new_zeros(len(weight)) if bias is None else bias
+    with without_autocast(hidden):
+        total: Tensor = _SampledCrossEntropy.apply(hidden.to(weight.dtype), weight, bias, targets, candidates)
     return total

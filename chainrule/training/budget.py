@@ -11,12 +11,14 @@ import torch
 
 from chainrule.config import override
 from chainrule.data.batches import Batches
+from chainrule.errors import Diverged
 from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import FitsBudget
 from chainrule.tasks.base import Prepared, Task
 from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.precision import WORTH_ROUNDING, is_worth_trying
 from chainrule.training.recipe import Recipe
 from chainrule.training.resolve import Resolved
 from chainrule.training.trainer import Trainer
@@ -79,7 +81,7 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     assert recipe is not None and recipe.minutes is not None
     total = recipe.minutes * 60
     measured = min(total * MEASURED_PART, LONGEST_MEASUREMENT)
-    recipe, speed = choose_workers(resolved, task, measured)
+    recipe, speed, reasons = choose_speed(resolved, task, measured)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
     after = evaluation_seconds + WRITING_SECONDS + speed.model.num_parameters * WRITING_PER_PARAMETER
@@ -87,18 +89,51 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     epochs = speed.training * seconds / tokens
     processes = f" in {recipe.workers} processes" if recipe.workers > 1 else ""
     why = f"{speed.training:,.0f} tokens/s on this machine{processes}: {epochs:.1f} times through the text"
-    return replace(resolved, recipe=recipe, why=[*resolved.why, why], budget_seconds=seconds)
+    return replace(resolved, recipe=recipe, why=[*resolved.why, *reasons, why], budget_seconds=seconds)
 
 
-def choose_workers(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe, Speed]:
-    """One process with all threads, or one process per thread, whichever trains faster."""
-    recipe, count = resolved.recipe, torch.get_num_threads()
+def choose_speed(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe, Speed, list[str]]:
+    """The recipe with the processes and the precision that train fastest here, how fast that is, and why.
+
+    What the user named stays. Each way is tried for a part of the seconds: first how many processes, then, with as
+    many, bfloat16, which has to be clearly faster.
+    """
+    recipe = resolved.recipe
     assert recipe is not None
-    if "workers" in resolved.chosen or count < 2 or not CAN_FORK:
-        return recipe, measure(resolved, task, recipe, task.batches(recipe), seconds * 0.7)
-    many, batches = replace(recipe, workers=count), task.batches(recipe)
-    alone, together = (measure(resolved, task, each, batches, seconds * 0.35) for each in (recipe, many))
-    return (many, together) if together.training > alone.training * WORTH_FORKING else (recipe, alone)
+    forks, rounds = may_fork(resolved), may_round(resolved)
+    batches, each = task.batches(recipe), seconds * 0.7 / (1 + forks + rounds)
+    speed = measure(resolved, task, recipe, batches, each)
+    if forks:
+        many = replace(recipe, workers=torch.get_num_threads())
+        together = measure(resolved, task, many, batches, each)
+        if together.training > speed.training * WORTH_FORKING:
+            recipe, speed = many, together
+    if rounds:
+        half = replace(recipe, precision="bfloat16")
+        rounded = try_to_measure(resolved, task, half, batches, each)
+        if rounded and rounded.training >= speed.training * WORTH_ROUNDING:
+            ratio = rounded.training / speed.training
+            return half, rounded, [f"bfloat16: {ratio:.1f} times as fast as float32 here"]
+    return recipe, speed, []
+
+
+def try_to_measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed | None:
+    """As `measure`; None for a model that cannot be trained so, as one whose operations take no mixed precision."""
+    try:
+        return measure(resolved, task, recipe, batches, seconds)
+    except (RuntimeError, Diverged):
+        return None
+
+
+def may_fork(resolved: Resolved) -> bool:
+    """Whether one process per thread is a choice: on several threads, unless the user named a number of processes."""
+    return "workers" not in resolved.chosen and torch.get_num_threads() > 1 and CAN_FORK
+
+
+def may_round(resolved: Resolved) -> bool:
+    """Whether bfloat16 is a choice: where the processor is fast in it, unless the user named a precision."""
+    assert resolved.recipe is not None
+    return "precision" not in resolved.chosen and resolved.recipe.engine == "torch" and is_worth_trying()
 
 
 def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed:
@@ -109,7 +144,10 @@ def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, se
 
 
 def seconds_per_step(model: NeuralModel, recipe: Recipe, context: TrainingContext, seconds: float) -> float:
-    """The median over the steps that so many seconds allow, and over two at the least."""
+    """The median over the steps that so many seconds allow, two at the least, without the first.
+
+    In that one, torch makes the kernels for shapes and a precision that it has not met before.
+    """
     trainer = Trainer(model, recipe, context, Callback(), None)
     times: list[float] = []
     began = time.perf_counter()
@@ -118,4 +156,5 @@ def seconds_per_step(model: NeuralModel, recipe: Recipe, context: TrainingContex
             at = time.perf_counter()
             trainer.step()
             times.append(time.perf_counter() - at)
-    return sorted(times)[len(times) // 2]
+    later = sorted(times[1:])
+    return later[len(later) // 2]

@@ -12,7 +12,7 @@ from chainrule.training.worker_pool import check_workers
 
 
 def check_recipe(recipe: Recipe, architecture: str, module: ModuleType, config: Any, tensorboard: bool) -> None:
-    check_precision(recipe.precision, module.Model.carries_state)
+    check_precision(recipe.precision)
     check_workers(recipe.workers)
     check_engine(recipe.engine, architecture, config)
     reads = getattr(config, "context_length", None)

@@ -19,6 +19,7 @@ from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
 from chainrule.training.memory import keep_freed_memory
+from chainrule.training.precision import note_on_precision
 from chainrule.training.recipe import Recipe
 from chainrule.training.report import write_report
 from chainrule.training.request import Request
@@ -139,7 +140,8 @@ def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = 
                 "chosen": job.why,
             }
         )
-        for line in [*job.why, *[f"note: {note}" for note in checkpoints.notes]]:
+        slow = note_on_precision(recipe.precision)
+        for line in [*job.why, *[f"note: {note}" for note in [*checkpoints.notes, *([slow] if slow else [])]]]:
             callback.message(line)
         trainer.run()
         callback.on_event({"event": "end"})

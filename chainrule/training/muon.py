@@ -1,8 +1,9 @@
 """Muon (Jordan et al., 2024): momentum whose matrix is made orthogonal before it is taken off the weights.
 
-The update rule of torch.optim.Muon, in 32-bit floats: torch's computes in bfloat16, which CPUs without hardware for it
-do a hundred times slower. Matrices of equal shape go through the iteration together, and its polynomials are those of
-the Polar Express (Amsel et al., 2025), each the best for where the rounds before it leave the singular values.
+The update rule of torch.optim.Muon, in 32-bit floats unless told otherwise: torch's computes in bfloat16, which CPUs
+without hardware for it do a hundred times slower. Matrices of equal shape go through the iteration together, and its
+polynomials are those of the Polar Express (Amsel et al., 2025), each the best for where the rounds before it leave the
+singular values.
 """
 
 from collections import defaultdict
@@ -22,18 +23,28 @@ POLYNOMIALS = (
     (1.891301407787398, -1.2679958271945868, 0.37680408948524835),
     (1.875, -1.25, 0.375),
 )
+MARGIN = 1.01  # in bfloat16: a value that rounding pushes beyond what a polynomial is made for would grow without end
 
 
-def orthogonalise(matrices: Tensor, rounds: int = 5) -> Tensor:
-    """Replace each matrix in (count, rows, columns) by one with the same singular vectors, all values near 1."""
+def orthogonalise(matrices: Tensor, rounds: int = 5, dtype: torch.dtype | None = None) -> Tensor:
+    """Replace each matrix in (count, rows, columns) by one with the same singular vectors, all values near 1.
+
+    Products are computed in the `dtype`, by default that of the matrices; the result has it too.
+    """
     is_tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.transpose(-2, -1) if is_tall else matrices
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.01).clamp(min=1e-7)
+    x = x.to(dtype or x.dtype)
+    margin = MARGIN if x.dtype == torch.bfloat16 else 1.0
     for index in range(rounds):
-        a, b, c = POLYNOMIALS[min(index, len(POLYNOMIALS) - 1)]
+        a, b, c = (factor / margin**power for factor, power in zip(_polynomial(index), (1, 3, 5), strict=True))
         gram = x @ x.transpose(-2, -1)
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.transpose(-2, -1) if is_tall else x
+
+
+def _polynomial(index: int) -> tuple[float, float, float]:
+    return POLYNOMIALS[min(index, len(POLYNOMIALS) - 1)]
 
 
 class Muon(torch.optim.Optimizer):
@@ -46,9 +57,12 @@ class Muon(torch.optim.Optimizer):
         momentum: float = 0.95,
         weight_decay: float = 0.0,
         rounds: int = 5,
+        dtype: torch.dtype | None = None,
     ):
+        """`dtype`: of the products that make a matrix orthogonal; weights and momentum keep their own."""
         defaults = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "rounds": rounds, "parts": 1}
         super().__init__(parameters, defaults)
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -65,7 +79,7 @@ class Muon(torch.optim.Optimizer):
                 for part, change in zip(parameter.chunk(group["parts"]), update.chunk(group["parts"]), strict=True):
                     alike[part.shape].append((part, change))
             for (rows, columns), pairs in alike.items():
-                changes = orthogonalise(torch.stack([change for _, change in pairs]), group["rounds"])
+                changes = orthogonalise(torch.stack([change for _, change in pairs]), group["rounds"], self.dtype)
                 scale = group["lr"] * max(1.0, rows / columns) ** 0.5
                 for (part, _), change in zip(pairs, changes, strict=True):
                     part.mul_(1 - group["lr"] * group["weight_decay"])

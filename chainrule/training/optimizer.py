@@ -91,7 +91,8 @@ def _muon(model: NeuralModel, named: Named, recipe: Recipe) -> list[torch.optim.
         return rest
     rate = recipe.matrix_learning_rate or MUON_RATE
     groups: list[dict[str, Any]] = [{"params": each, "parts": count} for count, each in by_parts.items()]
-    return [Muon(groups, rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds), *rest]
+    dtype = torch.bfloat16 if recipe.precision == "bfloat16" else None
+    return [Muon(groups, rate, recipe.momentum, recipe.weight_decay, recipe.muon_rounds, dtype), *rest]
 
 
 def _adamw(named: Named, recipe: Recipe) -> torch.optim.Optimizer:

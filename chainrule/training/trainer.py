@@ -25,7 +25,6 @@ from chainrule.training.interrupt import StopRequest, stop_requests
 from chainrule.training.memory import memory_bytes
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.origin import OUTPUT, Origin, watched
-from chainrule.training.precision import check_precision
 from chainrule.training.recipe import Recipe
 from chainrule.training.record import Records
 from chainrule.training.worker_pool import WorkerPool, check_workers, shared, threads
@@ -50,7 +49,6 @@ class Trainer:
         callback: Callback,
         checkpoints: Checkpoints | None,
     ):
-        check_precision(recipe.precision, model.carries_state)
         check_workers(recipe.workers)
         self.model, self.recipe, self.context = model, recipe, context
         self.callback, self.checkpoints = callback, checkpoints

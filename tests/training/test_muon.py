@@ -120,3 +120,21 @@ def test_weight_decay_is_apart_from_the_gradient():
     plain = updates(lambda each: Muon(each, lr=0.1), (6, 8), gradient)[0]
     decayed = updates(lambda each: Muon(each, lr=0.1, weight_decay=0.5), (6, 8), gradient)[0]
     torch.testing.assert_close(decayed - plain, -0.05 * random_matrices(6, 8, seed=9))
+
+
+@pytest.mark.parametrize("rank", [1, 5, 20, 64])
+@pytest.mark.parametrize("rounds", [3, 5, 9])
+def test_in_bfloat16_no_direction_grows_without_end(rank, rounds):
+    """Without a margin, rounding carries single values to some hundreds."""
+    for shape in ((8, 32), (32, 8), (64, 48)):
+        matrices = random_matrices(3, shape[0], rank) @ random_matrices(3, rank, shape[1], seed=1)
+        found = orthogonalise(matrices, rounds, torch.bfloat16)
+        assert found.dtype == torch.bfloat16
+        assert torch.linalg.svdvals(found.float()).max() < 2
+
+
+@pytest.mark.parametrize("shape", [(8, 32), (32, 8)])
+def test_in_bfloat16_it_is_near_the_polar_factor(shape):
+    matrices = random_matrices(3, *shape)
+    for matrix, found in zip(matrices, orthogonalise(matrices, dtype=torch.bfloat16).float(), strict=True):
+        assert cosine(found, polar(matrix)) > 0.97

@@ -11,7 +11,7 @@ import torch
 from chainrule.errors import UserError
 from chainrule.tasks.base import Task
 from chainrule.training import worker_pool
-from chainrule.training.budget import WORTH_FORKING, Speed, choose_workers
+from chainrule.training.budget import WORTH_FORKING, Speed, choose_speed
 from chainrule.training.callbacks import CallbackList
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.recipe import Recipe
@@ -148,8 +148,9 @@ def test_several_processes_are_chosen_where_they_are_faster(monkeypatch, gain, w
     monkeypatch.setattr("chainrule.training.budget.measure", measure)
     monkeypatch.setattr(Task, "batches", lambda self, recipe: None)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    recipe, speed = choose_workers(resolved(), Task.__new__(Task), 1.0)
+    monkeypatch.setattr("chainrule.training.budget.is_worth_trying", lambda: False)
+    recipe, speed, _ = choose_speed(resolved(), Task.__new__(Task), 1.0)
     assert recipe.workers == workers
     assert speed.training == 1000 * (gain if workers > 1 else 1)
-    assert choose_workers(resolved(workers=1), Task.__new__(Task), 1.0)[0].workers == 1
+    assert choose_speed(resolved(workers=1), Task.__new__(Task), 1.0)[0].workers == 1
     assert WORTH_FORKING > 1
