@@ -156,8 +156,9 @@ def test_interrupting_leaves_nothing_and_exits_with_130(tmp_path):
     (tmp_path / "some.txt").write_text("some text here\n" * 30)
     os.mkfifo(tmp_path / "pipe")  # nobody writes to it, so reading waits
     process = subprocess.Popen(
-        [sys.executable, "-m", "chainrule", "train", "pipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [sys.executable, "-m", "chainrule", "train", "pipe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )  # fmt: skip
     writer = os.open(tmp_path / "pipe", os.O_WRONLY)  # waits until it is read from
     for _ in range(3):  # a signal just before the read begins is heard only with the next one
         time.sleep(0.5)
