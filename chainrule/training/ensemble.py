@@ -43,7 +43,8 @@ CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 200_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.35  # of the time, at the most, goes to reading for the contexts
-CONTEXTS_PART_ALONE = 0.7  # the same where there is no time for a network
+CONTEXTS_PART_ALONE = 0.6  # the same where there is no time for a network
+LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.06  # and to measuring at the end
 CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after a network is trained
 COUNTED_BYTES = 4e6  # a second, by the n-gram
@@ -210,7 +211,7 @@ def read_contexts(stream: np.ndarray, clock: Clock) -> tuple[contextmixing.Model
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
     began = time.perf_counter()
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
-    speed = len(sample) / (time.perf_counter() - began)
+    speed = LARGE_TABLES * len(sample) / (time.perf_counter() - began)
     has_network = clock.total * (1 - CONTEXTS_PART - EVALUATED_PART) > NETWORK_SECONDS
     affordable = speed * max(clock.left, 0) * (CONTEXTS_PART if has_network else CONTEXTS_PART_ALONE)
     passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
@@ -292,28 +293,37 @@ def cross_fitted_bits(model: Model, found: np.ndarray, stream: np.ndarray) -> fl
     return total
 
 
+def from_all_over(stream: np.ndarray, most: int) -> np.ndarray:
+    """The stream itself, or of a longer one whole documents from all over it, about `most` tokens together."""
+    if len(stream) <= most:
+        return stream
+    documents = [stream[first + 1 : last + 1] for first, last in pairwise(np.flatnonzero(stream == stream[0]))]
+    count = max(round(len(documents) * most / len(stream)), 1)
+    chosen = np.linspace(0, len(documents) - 1, count).astype(np.int64)
+    return np.concatenate([stream[:1], *(documents[i] for i in chosen)])[: 2 * most]
+
+
 def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float | None) -> EnsembleEvaluation | None:
     """The figures of an ensemble and of each of its parts on held-out text, or on as much of it as the time allows."""
     if not shards.part.documents:
         return None
-    model, stream = chosen.model, shards.tokens(0)
+    model, whole = chosen.model, shards.tokens(0)
     seconds = max(clock.left - WRITING_SECONDS, clock.total * 0.02)
+    stream = from_all_over(whole, SPEED_BYTES)
     began = time.perf_counter()
-    found = model.ask(stream[:SPEED_BYTES])
-    affordable = int(SPEED_BYTES * seconds / (time.perf_counter() - began)) - SPEED_BYTES
-    if len(stream) > SPEED_BYTES and affordable > SPEED_BYTES:
-        stream = stream[:affordable]
+    found = model.ask(stream)
+    affordable = int(len(stream) * seconds / (time.perf_counter() - began)) - len(stream)
+    if len(stream) < len(whole) and affordable > len(stream):
+        stream = from_all_over(whole, affordable)
         found = model.ask(stream)
-    else:
-        stream = stream[:SPEED_BYTES]
     share = (len(stream) - 1) / shards.part.tokens
     parts: list[EnsemblePart] = []
     for name, part, bits in zip(model.names, model.parts, found, strict=True):
         alone = figures_of(score_bits(bits, stream, model.eos), shards, share)["bits_per_byte"]
         saves = chosen.saved.get(name, 0.0)
         parts.append({"name": name, "architecture": architecture_of(part), "bits_per_byte": alone, "saves": saves})
-    whole = figures_of(model.score_found(found, stream), shards, share)
-    return {**whole, "parts": parts, "counting": counting}
+    figures = figures_of(model.score_found(found, stream), shards, share)
+    return {**figures, "parts": parts, "counting": counting}
 
 
 def _contents(

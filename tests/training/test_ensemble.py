@@ -61,6 +61,13 @@ def documents(shards: TokenShards) -> list[np.ndarray]:
     return [each[:-1] for each in np.split(stream[1:], np.flatnonzero(stream[1:] == 256) + 1)[:-1]]
 
 
+def test_documents_from_all_over_are_whole_and_in_order():
+    stream = np.array([256, *(each for i in range(1, 51) for each in (i, i, 256))])
+    assert ensemble.from_all_over(stream, 200) is stream
+    part = ensemble.from_all_over(stream, 30)
+    assert part.tolist() == [256, *(each for i in (1, 6, 11, 17, 22, 28, 33, 39, 44, 50) for each in (i, i, 256))]
+
+
 def test_counting_takes_its_place_where_it_is_better(text: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ensemble, "_is_beaten", lambda *given: True)
     path = text.parent / "beaten"
