@@ -43,6 +43,13 @@ class Sums(NamedTuple):
     top: int  # the first node that is no context
 
 
+class Current(NamedTuple):
+    """What the current token's probabilities are read from."""
+
+    sums: Sums
+    has_contexts: bool  # whether they depend on the node of the tokens before; else all of it is in the root's children
+
+
 class Prefixes(NamedTuple):
     """All beginnings of the vocabulary's words as a trie, level by level; node 0 is the empty one."""
 
@@ -168,13 +175,13 @@ def _keep(places, weights, count, side):
 
 
 @inlined
-def _list_kinds(tables, node, have_space, kinds, masses):
-    """p(kind | node) in parts, one a context, of kinds that have a space before or of those that have none.
+def _list_kinds(tables, words, node, have_space, kinds, masses):
+    """p(kind | node) by `words` in parts, one a context, of kinds that have a space before or of those that have none.
 
     Returns how many, and the sum over the other kinds. The empty context is left out where there is no space before:
     `Tables.root` has it.
     """
-    words, weight, count, others = tables.words, 1.0, 0, 0.0
+    weight, count, others = 1.0, 0, 0.0
     while node != 0:
         start, stop = np.int64(words.first_child[node]), np.int64(words.first_child[node + 1])
         child, before = start, 0.0
@@ -238,13 +245,22 @@ def _spelling_total(tables, kind, root_weight):
 
 
 @inlined
-def _advance(tables, symbol, cursor, after):
-    """The cursor after one more symbol; `after` is the context once the current token has ended."""
-    context, prefix, kind, speller, unknown = cursor
+def _ends_token(tables, symbol, cursor):
+    """Whether a symbol does not belong to the token that was begun, or none was begun."""
+    prefix, kind = cursor[1], cursor[2]
     if prefix == tables.space:
-        has_ended = tables.kind_of[1, symbol] < 0
-    else:
-        has_ended = prefix == BETWEEN or not tables.joins[tables.class_of_kind[kind], symbol]
+        return tables.kind_of[1, symbol] < 0
+    return prefix == BETWEEN or not tables.joins[tables.class_of_kind[kind], symbol]
+
+
+@inlined
+def _advance(tables, current, symbol, cursor, after):
+    """The cursor after one more symbol; `after` is the context once the current token has ended.
+
+    `current` has p(token): that of the token which the symbol belongs to, where it is not the n-gram's.
+    """
+    context, prefix, kind, speller, unknown = cursor
+    has_ended = _ends_token(tables, symbol, cursor)
     if has_ended:
         context, prefix, kind, speller, unknown = after, np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0
     if has_ended and tables.kind_of[0, symbol] < 0:
@@ -255,7 +271,7 @@ def _advance(tables, symbol, cursor, after):
     else:
         if prefix == BETWEEN or prefix == tables.space:
             kind = tables.kind_of[1 if prefix == tables.space else 0, symbol]
-            unknown, _ = _probability(tables.words, context, kind)
+            unknown, _ = _probability(current.sums, context if current.has_contexts else np.int64(0), kind)
             unknown *= tables.first_bytes[kind, symbol + 1] - tables.first_bytes[kind, symbol]
             speller = np.int64(1 + END)
         elif prefix != LEFT:
@@ -316,10 +332,11 @@ class Parts(NamedTuple):
 
 
 @inlined
-def _prepare(tables, cursor, work):
+def _prepare(tables, current, cursor, work):
     """Every term of p(next symbol), scaled so that the sum of all is one."""
     context, prefix, kind, speller, unknown = cursor
     words, prefixes = tables.words, tables.prefixes
+    node = context if current.has_contexts else np.int64(0)
     word_rows, word_mass, end, byte_count, byte_scale, byte_root = 0, 0.0, 0.0, 0, 0.0, 0.0
     class_now, kinds, kind_scale = 0, 0, 0.0
     after, next_class, next_scale = context, 0, 1.0
@@ -327,19 +344,19 @@ def _prepare(tables, cursor, work):
         places, weights = work.word_places, work.word_weights
         if prefix > 0:
             first, last = prefixes.first_id[prefix], prefixes.last_id[prefix]
-            word_rows, root_weight = _open(words, context, first, last, places, weights)
+            word_rows, root_weight = _open(current.sums, node, first, last, places, weights)
             weights[word_rows] = root_weight
             places[word_rows, 0], places[word_rows, 1], places[word_rows, 2] = 1, 1 + first, 1 + last
             word_rows += 1
             for i in range(word_rows):
                 start, low = places[i, 0], places[i, 1]
                 if prefixes.is_word[prefix] and words.word[low] == first:
-                    end += weights[i] * _range(words.upto, start, low, low + 1)
+                    end += weights[i] * _range(current.sums.upto, start, low, low + 1)
                     places[i, 1] = low + 1
-                word_mass += weights[i] * _range(words.upto, start, places[i, 1], places[i, 2])
+                word_mass += weights[i] * _range(current.sums.upto, start, places[i, 1], places[i, 2])
         total = end + word_mass
         if prefix == tables.space:
-            kinds, _ = _list_kinds(tables, context, True, work.kinds, work.kind_masses)
+            kinds, _ = _list_kinds(tables, current.sums, node, True, work.kinds, work.kind_masses)
             for i in range(kinds):
                 total += work.kind_masses[i]
             kind_scale = 1.0 / total
@@ -360,7 +377,7 @@ def _prepare(tables, cursor, work):
     next_rows, next_root = _open(
         words, after, tables.kinds, len(tables.class_of_word), work.next_places, work.next_weights
     )
-    next_kinds, next_space = _list_kinds(tables, after, False, work.next_kinds, work.next_kind_masses)
+    next_kinds, next_space = _list_kinds(tables, words, after, False, work.next_kinds, work.next_kind_masses)
     next_scale /= 1.0 - next_root * (1.0 - tables.root[next_class, SYMBOLS])
     return Parts(
         word_rows, word_mass, byte_count, byte_scale, byte_root, class_now, kinds, kind_scale,
@@ -380,9 +397,9 @@ def _sum_edge(sums, places, weights, rows, first, last):
 
 
 @inlined
-def _distribution(tables, cursor, work, out):
+def _distribution(tables, current, cursor, work, out):
     """p(symbol) for every symbol after this cursor; returns the context once the current token has ended."""
-    parts, prefix = _prepare(tables, cursor, work), cursor[1]
+    parts, prefix = _prepare(tables, current, cursor, work), cursor[1]
     prefixes = tables.prefixes
     root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     for symbol in range(SYMBOLS):
@@ -407,7 +424,7 @@ def _distribution(tables, cursor, work, out):
         for edge in range(prefixes.first_child[prefix], prefixes.first_child[prefix + 1]):
             first, last = prefixes.first_id[edge], prefixes.last_id[edge]
             out[prefixes.symbol[edge]] += _sum_edge(
-                tables.words, work.word_places, work.word_weights, parts.word_rows, first, last
+                current.sums, work.word_places, work.word_weights, parts.word_rows, first, last
             )
     return parts.after
 
@@ -455,9 +472,9 @@ def _follow_path(parts, work, leaf, leaving, staying):
 
 
 @inlined
-def _path(tables, symbol, cursor, work, bits):
+def _path(tables, current, symbol, cursor, work, bits):
     """The probability that each bit on the way to a symbol is one; returns log p, and as `_distribution`."""
-    parts, prefix = _prepare(tables, cursor, work), cursor[1]
+    parts, prefix = _prepare(tables, current, cursor, work), cursor[1]
     words, symbols, first_id = tables.words, tables.prefixes.symbol, tables.prefixes.first_id
     root, byte_root = tables.root[parts.next_class], tables.spelling_root[parts.class_now]
     first_child = tables.prefixes.first_child
@@ -479,7 +496,7 @@ def _path(tables, symbol, cursor, work, bits):
         middle = END if level == 8 else low + (128 >> level)
         side = 1 if symbol >= middle else 0
         word_edge, lower, upper = _split_edges(
-            words, symbols, first_id, work.word_places, work.word_weights, word_rows,
+            current.sums, symbols, first_id, work.word_places, work.word_weights, word_rows,
             word_first, word_last, word_mass, middle,
         )  # fmt: skip
         next_edge, next_lower, next_upper = _split_edges(
@@ -527,23 +544,86 @@ def _path(tables, symbol, cursor, work, bits):
 def score_symbols(tables, symbols, bits, scores):
     """The path to every symbol after the first, which is read before anything else."""
     work = _make_work(tables.kinds)
+    current = Current(tables.words, True)
     cursor, after = (np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0), np.int64(0)
     for i in range(len(symbols)):
         symbol = np.int64(symbols[i])
         if i > 0:
-            scores[i - 1], after = _path(tables, symbol, cursor, work, bits[i - 1])
-        cursor = _advance(tables, symbol, cursor, after)
+            scores[i - 1], after = _path(tables, current, symbol, cursor, work, bits[i - 1])
+        cursor = _advance(tables, current, symbol, cursor, after)
 
 
 @kernel
 def step_symbols(tables, symbols, nodes, unknown, out):
     """Distributions after every symbol (batch, time) from the states (nodes, unknown), which move on."""
-    work = _make_work(tables.kinds)
+    work, current = _make_work(tables.kinds), Current(tables.words, True)
     for row in range(symbols.shape[0]):
-        cursor, after = (nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3], unknown[row]), nodes[row, 4]
+        cursor, after = _load(nodes[row], unknown[row]), nodes[row, 4]
         for i in range(symbols.shape[1]):
-            cursor = _advance(tables, symbols[row, i], cursor, after)
-            after = _distribution(tables, cursor, work, out[row, i])
-        nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3] = cursor[0], cursor[1], cursor[2], cursor[3]
-        nodes[row, 4] = after
-        unknown[row] = cursor[4]
+            cursor = _advance(tables, current, symbols[row, i], cursor, after)
+            after = _distribution(tables, current, cursor, work, out[row, i])
+        _store(cursor, after, nodes, unknown, row)
+
+
+@inlined
+def _load(nodes, unknown):
+    return nodes[0], nodes[1], nodes[2], nodes[3], unknown
+
+
+@inlined
+def _store(cursor, after, nodes, unknown, row):
+    nodes[row, 0], nodes[row, 1], nodes[row, 2], nodes[row, 3] = cursor[0], cursor[1], cursor[2], cursor[3]
+    nodes[row, 4] = after
+    unknown[row] = cursor[4]
+
+
+@inlined
+def _by_network(words, upto):
+    """What a network says of the current token: upto (1 + ids) are its probabilities, summed, behind a zero."""
+    return Current(Sums(words.word, words.first_child, words.suffix, upto, words.leftover, words.top), False)
+
+
+@kernel
+def score_tokens(tables, symbols, token_of, upto, nodes, unknown, bits, scores):
+    """As `score_symbols`, from the state (nodes (1, 5), unknown (1)) on, which moves along: the path to each symbol.
+
+    The current token's probabilities are those of a network: upto (tokens, 1 + ids). token_of (1 + symbols): which of
+    these rows is that of the symbol before the first, and of each symbol.
+    """
+    work = _make_work(tables.kinds)
+    cursor, after = _load(nodes[0], unknown[0]), nodes[0, 4]
+    for i in range(len(symbols)):
+        symbol = np.int64(symbols[i])
+        scores[i], after = _path(tables, _by_network(tables.words, upto[token_of[i]]), symbol, cursor, work, bits[i])
+        cursor = _advance(tables, _by_network(tables.words, upto[token_of[i + 1]]), symbol, cursor, after)
+    _store(cursor, after, nodes, unknown, 0)
+
+
+@kernel
+def end_tokens(tables, symbols, nodes, ended):
+    """For each row, the id of the token that a symbol brings to an end because it does not belong to it, or -1."""
+    for row in range(len(symbols)):
+        cursor = _load(nodes[row], 0.0)
+        ended[row] = -1
+        if cursor[1] != BETWEEN and _ends_token(tables, symbols[row], cursor):
+            ended[row] = _word_id(tables, cursor[1], cursor[2])
+
+
+@kernel
+def read_symbols(tables, symbols, upto, nodes, unknown, ended):
+    """Move every row's state on by one symbol; `ended` is the id of a symbol that is a token by itself, or -1."""
+    for row in range(len(symbols)):
+        symbol, cursor = np.int64(symbols[row]), _load(nodes[row], unknown[row])
+        is_single = symbol != SPACE and tables.kind_of[0, symbol] < 0
+        ended[row] = tables.single[symbol] if is_single and _ends_token(tables, symbol, cursor) else -1
+        cursor = _advance(tables, _by_network(tables.words, upto[row]), symbol, cursor, nodes[row, 4])
+        _store(cursor, nodes[row, 4], nodes, unknown, row)
+
+
+@kernel
+def distribute(tables, upto, nodes, unknown, out):
+    """p(symbol) for every symbol after each row's state: out (rows, SYMBOLS)."""
+    work = _make_work(tables.kinds)
+    for row in range(len(nodes)):
+        cursor = _load(nodes[row], unknown[row])
+        nodes[row, 4] = _distribution(tables, _by_network(tables.words, upto[row]), cursor, work, out[row])

@@ -160,11 +160,14 @@ class Cutting:
     def token_class(self, word: bytes) -> int:
         return LONE_SPACE if word == b" " else int(self.class_of[word[int(word[0] == SPACE)]])
 
+    def cut(self, symbols: np.ndarray) -> np.ndarray:
+        """Where each token of a text starts, and after the last of them the end of the text: (tokens + 1,)."""
+        starts = np.empty(len(symbols) + 1, np.int64)
+        return starts[: _cut(symbols, self.joins, self.class_of, starts) + 1]
+
     def number_tokens(self, symbols: np.ndarray) -> tuple[list[Token], np.ndarray, np.ndarray]:
         """The different tokens of a text, the number of each token of the text, and how often each number occurs."""
-        starts = np.empty(len(symbols) + 1, np.int64)
-        count = _cut(symbols, self.joins, self.class_of, starts)
-        starts = starts[: count + 1]
+        starts = self.cut(symbols)
         hashes = np.empty(len(starts) - 1, np.uint64)
         _hash(symbols, starts, hashes)
         _, first, numbers, counts = np.unique(hashes, return_index=True, return_inverse=True, return_counts=True)

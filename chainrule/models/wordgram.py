@@ -74,15 +74,15 @@ class Model(LanguageModel):
         check_ids(stream, self.vocabulary_size)
         if len(stream) >= MAX_TOKENS:
             raise UserError(f"a wordgram reads texts below {MAX_TOKENS:,} bytes, got {len(stream):,}; train an ngram")
-        tokens, numbers, counts = self.cutting.number_tokens(self._symbols(stream))
+        tokens, numbers, counts = self.cutting.number_tokens(self.symbols(stream))
         self.words = self._choose_words(tokens, counts)
-        self.trie = self._count_words(tokens, numbers)
+        self.trie = count_ngrams(self._ids(tokens)[numbers], self.config.order, self.num_ids, self.end)
         self.spelling = self._count_spellings(tokens)
         self.tables = make_tables(self.cutting, self.words, self.trie, self.spelling)
         advance(len(stream))
         return self
 
-    def _symbols(self, stream: np.ndarray) -> np.ndarray:
+    def symbols(self, stream: np.ndarray) -> np.ndarray:
         symbols = np.asarray(stream).astype(np.uint16)
         symbols[symbols == self.eos] = END
         return symbols
@@ -95,12 +95,25 @@ class Model(LanguageModel):
                 words.append(bytes(token))
         return sorted(words)
 
-    def _count_words(self, tokens: list[Token], numbers: np.ndarray) -> Trie:
-        kinds = self.cutting.kinds
-        ids = {tuple(word): kinds + i for i, word in enumerate(self.words)}
-        ids[(END,)] = end = kinds + len(self.words)
-        id_of = np.array([ids.get(token, self.cutting.kind(token)) for token in tokens], np.uint32)
-        return count_ngrams(id_of[numbers], self.config.order, end + 1, end)
+    @property
+    def end(self) -> int:
+        """The id of the end of a document: after kinds of unknown words and words."""
+        return self.cutting.kinds + len(self.words)
+
+    @property
+    def num_ids(self) -> int:
+        return self.end + 1
+
+    def _ids(self, tokens: list[Token]) -> np.ndarray:
+        ids = {tuple(word): self.cutting.kinds + i for i, word in enumerate(self.words)}
+        ids[(END,)] = self.end
+        return np.array([ids.get(token, self.cutting.kind(token)) for token in tokens], np.uint32)
+
+    def encode(self, stream: np.ndarray) -> np.ndarray:
+        """A stream of bytes as ids of tokens, unknown ones as their kinds."""
+        tokens, numbers, _ = self.cutting.number_tokens(self.symbols(stream))
+        ids: np.ndarray = self._ids(tokens)[numbers]
+        return ids
 
     def _count_spellings(self, tokens: list[Token]) -> Trie:
         """The n-grams of bytes of all different runs, without the space before."""
@@ -114,12 +127,17 @@ class Model(LanguageModel):
 
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
         check_ids(tokens, self.vocabulary_size)
-        symbols = self._symbols(tokens).astype(np.int64)
+        symbols = self.symbols(tokens).astype(np.int64)
         after = {name: array.copy() for name, array in state.items()}
         found = np.empty((*symbols.shape, SYMBOLS))
         step_symbols(self.tables, symbols, after["nodes"], after["unknown"], found)
+        return self.to_logits(found), after
+
+    def to_logits(self, found: np.ndarray) -> np.ndarray:
+        """log p of the vocabulary (..., vocabulary) from p of all symbols (..., SYMBOLS)."""
         there = np.append(np.arange(self.vocabulary_size - 1), END)
-        return np.log(found[..., there]).astype(np.float32), after
+        logits: np.ndarray = np.log(found[..., there]).astype(np.float32)
+        return logits
 
     def bit_probabilities(self, stream: np.ndarray) -> np.ndarray:
         """For every symbol after the first, the probability that each bit on the way to it is one: (symbols, 9).
@@ -137,7 +155,7 @@ class Model(LanguageModel):
         check_ids(stream, self.vocabulary_size)
         bits = np.empty((max(len(stream) - 1, 0), 9), np.float32)
         scores = np.empty(len(bits), np.float32)
-        symbols = self._symbols(stream)
+        symbols = self.symbols(stream)
         calls = []
         for first, last in self._between_documents(symbols):
             calls.append((self.tables, symbols[first : last + 1], bits[first:last], scores[first:last]))
@@ -177,8 +195,7 @@ class Model(LanguageModel):
             facts = json.loads(metadata["model"])
             model = cls(Config(**facts["config"]), facts["vocabulary_size"], facts["eos"])
             model.words = _read_words(arrays["words"], arrays["lengths"])
-            end = model.cutting.kinds + len(model.words)
-            model.trie = Trie.from_arrays(_named(arrays, "word_"), end + 1, end)
+            model.trie = Trie.from_arrays(_named(arrays, "word_"), model.num_ids, model.end)
             model.spelling = Trie.from_arrays(_named(arrays, "spelling_"), SYMBOLS, END)
             model._check()
         except (KeyError, TypeError, ValueError) as error:

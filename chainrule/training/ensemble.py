@@ -1,9 +1,9 @@
 """`--minutes` and nothing else: the best predictor of a text that the time allows, made of everything that pays.
 
-Contexts that vote, an n-gram of words and, where there is time for one, a network learn from most of the training text.
-The rest of it, which none of them has seen, chooses: the weights that mix them are learned from it, a network that
-saves too little is left out, and counting alone takes the place of all where it is better. The validation text chooses
-nothing, so what is reported on it is what other text of that kind would get.
+Contexts that vote, an n-gram of words and, where text and time suffice, networks of words and of bytes learn from most
+of the training text. The rest of it, which none of them has seen, chooses: the weights that mix them are learned from
+it, networks that save too little are left out, and counting alone takes the place of all where it is better. The
+validation text chooses nothing, so what is reported on it is what other text of that kind would get.
 """
 
 import time
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
+from typing import cast
 from zlib import crc32
 
 import numpy as np
@@ -36,23 +37,24 @@ from chainrule.text.choice import Tokenization
 from chainrule.training.request import Request, default_name
 
 ARCHITECTURE = "ensemble"
-CONTEXTS, WORDS, NETWORK = "contexts", "words", "network"  # the parts
+CONTEXTS, WORDS, NETWORK, BYTE_NETWORK = "contexts", "words", "network", "network of bytes"  # the parts
+NETWORKS = (NETWORK, BYTE_NETWORK)
 BYTES = Tokenization(tokenizer="bytes")
 MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
 CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 200_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
-CONTEXTS_PART = 0.35  # of the time, at the most, goes to reading for the contexts
-CONTEXTS_PART_ALONE = 0.6  # the same where there is no time for a network
+CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
 LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.06  # and to measuring at the end
-CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after a network is trained
+CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
-NETWORK_SECONDS = 100.0  # in less time it does not get far enough
-NETWORK_MODEL = "transformer"
+NETWORK_SECONDS = 10.0  # in less time it does not get far enough
+BYTE_NETWORK_SECONDS = 100.0
+BYTE_NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
 WRITING_SECONDS = 2.0
 UNUSED_PART = 0.2  # of the time: where more is left, it says why
@@ -151,25 +153,37 @@ def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: T
     """The ensemble; CountingIsBetter where counting alone is."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
-    with ThreadPoolExecutor(1) as pool:
-        counting_words = pool.submit(_count_words, text.learning)
-        contexts, speed = read_contexts(text.learning, clock)
-        parts: dict[str, LanguageModel] = {CONTEXTS: contexts, WORDS: counting_words.result()}
+    words, speed = _count_words(text.learning), measure_reading(text.learning)
+    after = CHOOSING_READS * len(text.choosing) / speed + EVALUATED_PART * clock.total + WRITING_SECONDS
+    parts = learn(text, words, speed, clock.left - after)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
-    after = CHOOSING_READS * len(text.choosing) / speed + EVALUATED_PART * clock.total + WRITING_SECONDS
-    network = _train_network(request, text, folder, clock.left - after, train_part)
+    network = _train_byte_network(request, text, folder, clock.left - after, train_part)
     if network is not None:
-        parts[NETWORK] = network
+        parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
     found = model.ask(text.choosing)
-    chosen = choose(model, found, text.choosing)
-    if _is_beaten(chosen.model, found[: len(chosen.model.parts)], request, text, folder, train_part):
+    chosen, found = choose(model, found, text.choosing)
+    if _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
-    contexts.read_more(text.choosing)
+    cast(contextmixing.Model, parts[CONTEXTS]).read_more(text.choosing)
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
     return replace(chosen, model=last)
+
+
+def learn(text: Text, words: wordgram.Model, speed: float, seconds: float) -> dict[str, LanguageModel]:
+    """The parts that need no run of their own; contexts are read on one core while a network learns on the others."""
+    with ThreadPoolExecutor(1) as pool:
+        config = plan_reading(text.learning, speed, seconds)
+        reading = pool.submit(contextmixing.Model(config, 257, 256).fit, [text.learning])
+        network = None
+        if len(text.choosing) and len(text.learning) >= NETWORK_BYTES and seconds >= NETWORK_SECONDS:
+            from chainrule.training.word_network import train_word_network
+
+            network = train_word_network(words, text.learning, text.choosing, seconds, lambda: not reading.done())
+        parts: dict[str, LanguageModel] = {CONTEXTS: reading.result(), WORDS: words}
+    return parts if network is None else parts | {NETWORK: network}
 
 
 def _ensemble(parts: dict[str, LanguageModel]) -> Model:
@@ -205,21 +219,23 @@ def split(task: Task) -> Text:
     )
 
 
-def read_contexts(stream: np.ndarray, clock: Clock) -> tuple[contextmixing.Model, float]:
-    """Read as much of the text, and as often, as a share of the time allows. The second is bytes a second."""
+def measure_reading(stream: np.ndarray) -> float:
+    """How many bytes a second contexts read here, in a large text."""
     sample = np.append(stream[:SPEED_BYTES], stream[0])
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
     began = time.perf_counter()
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
-    speed = LARGE_TABLES * len(sample) / (time.perf_counter() - began)
-    has_network = clock.total * (1 - CONTEXTS_PART - EVALUATED_PART) > NETWORK_SECONDS
-    affordable = speed * max(clock.left, 0) * (CONTEXTS_PART if has_network else CONTEXTS_PART_ALONE)
+    return LARGE_TABLES * len(sample) / (time.perf_counter() - began)
+
+
+def plan_reading(stream: np.ndarray, speed: float, seconds: float) -> contextmixing.Config:
+    """How much of the text contexts read, and how often, in the seconds for learning."""
+    affordable = speed * max(seconds, 0) * CONTEXTS_PART
     passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
     most = 0 if affordable >= len(stream) else max(int(affordable), SPEED_BYTES)
-    config = contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
     amount = f"{size(most)} of the text are read" if most else f"the text is read {passes} time{'s' * (passes > 1)}"
     say(f"contexts: {size(speed)}/s, so {amount}")
-    return contextmixing.Model(config, 257, 256).fit([stream]), speed
+    return contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
 
 
 def _count_words(stream: np.ndarray) -> wordgram.Model:
@@ -246,40 +262,46 @@ def _is_beaten(
     return bits < cross_fitted_bits(model, found, text.choosing)
 
 
-def _train_network(
+def _train_byte_network(
     request: Request, text: Text, folder: Path, seconds: float, train_part: TrainPart
 ) -> LanguageModel | None:
     """A network of bytes; None where text or time are too short for one."""
-    if len(text.learning) < NETWORK_BYTES or seconds < NETWORK_SECONDS:
+    if len(text.learning) < NETWORK_BYTES or seconds < BYTE_NETWORK_SECONDS:
         return None
     learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
     part = replace(
         request,
         inputs=(learning.name,),
         validation=(choosing.name,),
-        model=NETWORK_MODEL,
+        model=BYTE_NETWORK_MODEL,
         tokenization=BYTES,
         settings={"minutes": seconds / 60},
-        path=folder / NETWORK,
+        path=folder / "network",
         started_at=time.time(),
     )
     return train_part(part).model
 
 
-def choose(model: Model, found: np.ndarray, stream: np.ndarray) -> Chosen:
-    """The ensemble with weights learned from a stream that its parts have predicted, without a network, always the
-    last part, that saves too little."""
+def choose(model: Model, found: np.ndarray, stream: np.ndarray) -> tuple[Chosen, np.ndarray]:
+    """The ensemble with weights learned from a stream that its parts have predicted, without networks that save too
+    little; and what the parts that stay have found."""
     bits, saved = cross_fitted_bits(model, found, stream), {}
     for i, name in enumerate(model.names):
-        kept = [j for j in range(len(model.parts)) if j != i]
-        rest = Model(model.config, [model.parts[j] for j in kept], [model.names[j] for j in kept])
-        saved[name] = cross_fitted_bits(rest, found[kept], stream) / bits - 1
+        rest, of_rest = _without(model, found, i)
+        saved[name] = cross_fitted_bits(rest, of_rest, stream) / bits - 1
         alone = float(-score_bits(found[i], stream, model.eos).astype(np.float64).sum()) / NATS_PER_BIT
         say(f"{name}: {alone / len(stream):.3f} bits per byte alone; without it the mix needs {saved[name]:.1%} more")
-    if saved.get(NETWORK, 1.0) < WORTH_KEEPING:
-        say("the network saves too little and is left out")
-        return choose(Model(model.config, model.parts[:-1], model.names[:-1]), found[:-1], stream)
-    return Chosen(model.fit(found, stream, PASSES), saved)
+    for i, name in enumerate(model.names):
+        if name in NETWORKS and saved[name] < WORTH_KEEPING:
+            say(f"the {name} saves too little and is left out")
+            return choose(*_without(model, found, i), stream)
+    return Chosen(model.fit(found, stream, PASSES), saved), found
+
+
+def _without(model: Model, found: np.ndarray, part: int) -> tuple[Model, np.ndarray]:
+    """The ensemble without one of its parts, and what the others have found."""
+    kept = [i for i in range(len(model.parts)) if i != part]
+    return Model(model.config, [model.parts[i] for i in kept], [model.names[i] for i in kept]), found[kept]
 
 
 def cross_fitted_bits(model: Model, found: np.ndarray, stream: np.ndarray) -> float:

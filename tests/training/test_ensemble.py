@@ -84,7 +84,8 @@ def test_a_part_that_saves_nothing_is_left_out(run: Run):
     stream = TokenShards(run.path / "tokens", "validation").tokens(0)
     useless = ngram.Model(ngram.Config(order=1, smoothing="add-k", k=1e9), 257, 256).fit([stream])
     model = Model(Config(), [contexts, words, useless], ["contexts", "words", "network"])
-    assert ensemble.choose(model, model.ask(stream), stream).model.names == ("contexts", "words")
+    chosen, found = ensemble.choose(model, model.ask(stream), stream)
+    assert chosen.model.names == ("contexts", "words") and len(found) == 2
 
 
 def test_a_text_of_two_lines_says_that_nothing_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

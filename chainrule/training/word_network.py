@@ -1,0 +1,144 @@
+"""Training an LSTM of words for an ensemble: text in memory, so many seconds, other work on the same processor."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import log2
+
+import numpy as np
+import torch
+
+from chainrule.data.batches import Ring, StreamBatches
+from chainrule.models import lstm, wordgram, wordnetwork
+from chainrule.models._recurrent import RecurrentConfig
+from chainrule.progress import say
+from chainrule.tasks._vectors import vectors_by_counting
+from chainrule.training.budget import seconds_per_step
+from chainrule.training.callbacks import Callback, CallbackList, Record
+from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.precision import WORTH_ROUNDING, is_worth_trying
+from chainrule.training.recipe import Recipe
+from chainrule.training.trainer import Trainer
+from chainrule.training.view import View
+from chainrule.training.worker_pool import threads
+
+MEASURED_PART = 0.02  # of the time, for each precision, goes to measuring how fast it trains
+MOST_EPOCHS = 60.0
+WIDTH, LARGER_WIDTH = 128, 200
+LARGER_FROM = 30.0  # epochs that there is time for with the smaller one
+LARGER_SPEED = 0.5  # beside the smaller one
+FEWEST_SAMPLED = 1500  # words from which on a sample of the vocabulary is scored in most of the training
+MANY_TOKENS = 300_000  # of a text that is read in larger batches
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text as ids of tokens: what is learned from, and what the best weights are chosen by."""
+
+    learning: np.ndarray
+    choosing: np.ndarray
+    counts: np.ndarray  # of every id in what is learned from
+
+    @classmethod
+    def of(cls, words: wordgram.Model, learning: np.ndarray, choosing: np.ndarray) -> "Words":
+        ids = words.encode(learning).astype(np.int64)
+        return cls(ids, words.encode(choosing).astype(np.int64), np.bincount(ids, minlength=words.num_ids))
+
+    def context(self, recipe: Recipe, budget: Budget) -> TrainingContext:
+        batches = StreamBatches([Ring([self.learning])], [1.0], recipe.batch_size, recipe.window, seed=recipe.seed)
+        return TrainingContext(batches, budget, self.choosing, counts=self.counts)
+
+
+class TakesFreeCores(Callback):
+    """Lets torch use all cores as soon as the work beside it is done."""
+
+    def __init__(self, is_busy: Callable[[], bool], most: int):
+        self._is_busy, self._most = is_busy, most
+
+    def step(self, record: Record) -> None:
+        if torch.get_num_threads() < self._most and not self._is_busy():
+            torch.set_num_threads(self._most)
+
+
+def choose_dropout(epochs: float) -> float:
+    """The more often a text is read, the more is dropped out: 0.1 if it is read twice, 0.36 if 8 times, 0.6 at most."""
+    return round(min(max(0.13 * log2(max(epochs, 1e-3)) - 0.03, 0.0), 0.6), 3)
+
+
+def make_config(width: int, epochs: float) -> RecurrentConfig:
+    dropout = choose_dropout(epochs)
+    return RecurrentConfig(width=width, num_layers=1, input_scale=4.0, input_dropout=0.8 * dropout, dropout=dropout)
+
+
+def make_recipe(tokens: int, vocabulary_size: int) -> Recipe:
+    has_words = vocabulary_size >= FEWEST_SAMPLED
+    return Recipe(
+        batch_size=16 if tokens > MANY_TOKENS else 8,
+        window=64,
+        learning_rate=0.01,
+        matrix_learning_rate=0.003,
+        beta2=0.999,
+        weight_decay=0.03,
+        sampled_softmax=0.95 if has_words else 0.0,
+        first_vectors="counted" if has_words else "random",
+        evaluations=12,
+    )
+
+
+def measure_speed(words: wordgram.Model, text: Words, recipe: Recipe, seconds: float) -> tuple[Recipe, float]:
+    """The recipe with the precision that trains faster here, and how many tokens a second that is."""
+    speeds = {}
+    for precision in ("float32", "bfloat16") if is_worth_trying() else ("float32",):
+        trial = replace(recipe, precision=precision)
+        context = text.context(trial, Budget(steps=1 << 30))
+        model = lstm.Model(make_config(WIDTH, epochs=4.0), words.num_ids, words.end)
+        speeds[precision] = context.batches.tokens_per_step / seconds_per_step(model, trial, context, seconds)
+    if speeds.get("bfloat16", 0.0) > WORTH_ROUNDING * speeds["float32"]:
+        return replace(recipe, precision="bfloat16"), speeds["bfloat16"]
+    return recipe, speeds["float32"]
+
+
+def train_word_network(
+    words: wordgram.Model, learning: np.ndarray, choosing: np.ndarray, seconds: float, is_busy: Callable[[], bool]
+) -> wordnetwork.Model:
+    """Train for so many seconds, or for as many epochs as pay, and keep the weights that predict `choosing` best.
+
+    One core is left to other work for as long as that `is_busy`.
+    """
+    text, cores = Words.of(words, learning, choosing), torch.get_num_threads()
+    recipe = make_recipe(len(text.learning), words.num_ids)
+    with threads(max(cores - is_busy(), 1)):
+        recipe, speed = measure_speed(words, text, recipe, MEASURED_PART * seconds)
+        seconds *= 1 - (1 + is_worth_trying()) * MEASURED_PART
+        width = WIDTH
+        if speed * seconds > LARGER_FROM * len(text.learning):
+            width, speed = LARGER_WIDTH, LARGER_SPEED * speed
+        epochs = min(speed * seconds / len(text.learning), MOST_EPOCHS)
+        seconds = min(seconds, epochs * len(text.learning) / speed)
+        config = make_config(width, epochs)
+        say(
+            f"network: an LSTM of width {width}, {words.num_ids:,} different words, about {speed:,.0f} words/s "
+            f"in {recipe.precision}, so the text is read {epochs:.1f} times"
+        )
+        torch.manual_seed(recipe.seed)
+        model = lstm.Model(config, words.num_ids, words.end)
+        model.set_output_bias(text.counts)
+        if recipe.first_vectors == "counted":
+            table = model.token_table().detach()
+            table.copy_(vectors_by_counting([text.learning], text.counts, table.shape[1]) * table.std())
+        with CallbackList(View(), TakesFreeCores(is_busy, cores)) as callback:
+            trainer = Trainer(model, recipe, text.context(recipe, Budget(seconds=seconds)), callback, None)
+            callback.on_event(
+                {
+                    "event": "begin",
+                    "architecture": "lstm",
+                    "parameters": model.num_parameters,
+                    "vocabulary_size": words.num_ids,
+                    "total_steps": None,
+                    "budget_seconds": seconds,
+                    "resumed_at_step": 0,
+                    "chosen": [],
+                }
+            )
+            trainer.run()
+            callback.on_event({"event": "end"})
+    return wordnetwork.Model(words, model)
