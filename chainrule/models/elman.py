@@ -6,7 +6,7 @@ from chainrule.checks import require_choice
 from chainrule.layers.cells import NONLINEARITIES, Elman
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
-from chainrule.models._recurrent import RecurrentConfig, RecurrentModel, sizes
+from chainrule.models._recurrent import Fitted, RecurrentConfig, RecurrentModel, fit_budget, sizes
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,7 @@ class Model(RecurrentModel):
 
     def make_cell(self, input_width: int, width: int, recurrent_dropout: float) -> Elman:
         return Elman(input_width, width, recurrent_dropout, self.config.nonlinearity)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
+    return fit_budget(Config, seconds, tokens, vocabulary_size)

@@ -3,8 +3,8 @@
 from chainrule.layers.cells import UGRNN
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
+from chainrule.models._recurrent import Fitted, RecurrentModel, fit_budget, sizes
 from chainrule.models._recurrent import RecurrentConfig as Config
-from chainrule.models._recurrent import RecurrentModel, sizes
 
 SIZES = sizes(Config)
 
@@ -12,3 +12,7 @@ SIZES = sizes(Config)
 class Model(RecurrentModel):
     def make_cell(self, input_width: int, width: int, recurrent_dropout: float) -> UGRNN:
         return UGRNN(input_width, width, recurrent_dropout)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
+    return fit_budget(Config, seconds, tokens, vocabulary_size)

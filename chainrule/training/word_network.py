@@ -44,7 +44,9 @@ class Words:
         return cls(ids, words.encode(choosing).astype(np.int64), np.bincount(ids, minlength=words.num_ids))
 
     def context(self, recipe: Recipe, budget: Budget) -> TrainingContext:
-        batches = StreamBatches([Ring([self.learning])], [1.0], recipe.batch_size, recipe.window, seed=recipe.seed)
+        batches = StreamBatches(
+            [Ring([self.learning])], [1.0], recipe.batch_size, recipe.window, recipe.chain, recipe.seed
+        )
         return TrainingContext(batches, budget, self.choosing, counts=self.counts)
 
 
@@ -72,10 +74,12 @@ def make_config(width: int, epochs: float) -> RecurrentConfig:
 def make_recipe(tokens: int, vocabulary_size: int) -> Recipe:
     has_words = vocabulary_size >= FEWEST_SAMPLED
     return Recipe(
+        optimizer="adamw",
         batch_size=16 if tokens > MANY_TOKENS else 8,
-        window=64,
+        window=32,
+        chain=64,
         learning_rate=0.01,
-        matrix_learning_rate=0.003,
+        matrix_learning_rate=0.004,
         beta2=0.999,
         weight_decay=0.03,
         sampled_softmax=0.95 if has_words else 0.0,
