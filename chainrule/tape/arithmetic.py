@@ -108,7 +108,8 @@ class Dot(Module):
         return (a * b).sum(-1, keepdims=True)
 
     def backward(self, gradient: Array, output: Array, a: Array, b: Array) -> Gradients:
-        return unbroadcast(gradient * b, a.shape), unbroadcast(gradient * a, b.shape)
+        every = np.broadcast_to(gradient, np.broadcast_shapes(a.shape, b.shape))
+        return unbroadcast(every * b, a.shape), unbroadcast(every * a, b.shape)
 
 
 class Scale(Module):

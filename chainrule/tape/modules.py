@@ -105,7 +105,7 @@ class Sigmoid(Module):
     """1 / (1 + exp(-a)), exact for very negative a, too; never 0, so that there is a logarithm of it."""
 
     def forward(self, a: Array) -> Array:
-        b = np.minimum(-a, -np.log(np.finfo(a.dtype).tiny))
+        b = np.asarray(np.minimum(-a, -np.log(np.finfo(a.dtype).tiny)))
         np.exp(b, out=b)
         b += 1
         return np.divide(1, b, out=b)
@@ -174,7 +174,7 @@ class GELU(Module):
         if self.form == "exact":
             self.chance = 0.5 * (1 + np.asarray(_erf(a / sqrt(2)), a.dtype))
         else:  # (1 + tanh(√(2/π) (a + 0.044715 a³))) / 2
-            inner = np.minimum(a * a, FLAT)
+            inner = np.asarray(np.minimum(a * a, FLAT))
             inner *= a.dtype.type(0.044715 * sqrt(2 / pi))
             inner += a.dtype.type(sqrt(2 / pi))
             inner *= a
@@ -188,7 +188,7 @@ class GELU(Module):
         if self.form == "exact":
             slope = np.exp(-0.5 * square) * a.dtype.type(1 / sqrt(2 * pi))
         else:  # dΦ/da = Φ (1 - Φ) · 2 d(inner)/da
-            np.minimum(square, FLAT, out=square)
+            square = np.minimum(square, FLAT)
             square *= a.dtype.type(6 * 0.044715 * sqrt(2 / pi))
             square += a.dtype.type(2 * sqrt(2 / pi))
             slope = (1 - chance) * chance

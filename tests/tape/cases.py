@@ -135,6 +135,8 @@ CASES = [
     Case(modules.Multiply(), (X, draw(WIDTH)), torch.mul),
     Case(modules.Multiply(), (draw(1), X), torch.mul),
     Case(modules.Dot(), (X, draw(TIME, WIDTH)), lambda a, b: (a * b).sum(-1, keepdim=True)),
+    Case(modules.Dot(), (draw(TIME, 1), X), lambda a, b: (a * b).sum(-1, keepdim=True)),
+    Case(modules.Dot(), (X, draw()), lambda a, b: (a * b).sum(-1, keepdim=True)),
     Case(modules.Scale(-2.5), (X,), lambda a: a * -2.5),
     Case(arithmetic.Subtract(), (X, draw(TIME, 1)), torch.sub),
     Case(arithmetic.Subtract(), (draw(1, WIDTH), X), torch.sub),
@@ -188,6 +190,17 @@ CASES = [
     Case(modules.SwiGLU(), (X,), lambda a: F.silu(a[..., :2]) * a[..., 2:]),
     Case(modules.GELU("exact"), (X,), F.gelu),
     Case(modules.GELU("tanh"), (X,), lambda a: F.gelu(a, approximate="tanh")),
+    *(
+        Case(module, (draw(),), by)  # of a single number
+        for module, by in [
+            (arithmetic.Scale(3.0), lambda a: 3 * a), (arithmetic.Exp(), torch.exp), (modules.Sigmoid(), torch.sigmoid),
+            (modules.Tanh(), torch.tanh), (modules.ReLU(), torch.relu), (modules.SiLU(), F.silu),
+            (modules.ReLUSquared(), lambda a: torch.relu(a) ** 2), (modules.GELU("exact"), F.gelu),
+            (modules.GELU(), lambda a: F.gelu(a, approximate="tanh")), (arithmetic.Sum(), torch.sum),
+            (arithmetic.Mean(), torch.mean), (arithmetic.Max(), torch.amax), (shapes.Transpose(), lambda a: 1 * a),
+            (shapes.Reshape(1, 1), lambda a: a.reshape(1, 1)), (modules.Dropout(0.0), lambda a: 1 * a),
+        ]
+    ),
     Case(modules.LayerNorm(), (X, draw(WIDTH)), lambda a, gain: F.layer_norm(a, (WIDTH,), gain)),
     Case(modules.LayerNorm(1e-3), (X, draw(WIDTH), draw(WIDTH, seed=1)),
          lambda a, gain, bias: F.layer_norm(a, (WIDTH,), gain, bias, 1e-3)),
