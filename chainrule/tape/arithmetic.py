@@ -108,8 +108,9 @@ class Dot(Module):
         return (a * b).sum(-1, keepdims=True)
 
     def backward(self, gradient: Array, output: Array, a: Array, b: Array) -> Gradients:
-        every = np.broadcast_to(gradient, np.broadcast_shapes(a.shape, b.shape))
-        return unbroadcast(every * b, a.shape), unbroadcast(every * a, b.shape)
+        if a.shape[-1:] != b.shape[-1:]:
+            gradient = np.broadcast_to(gradient, np.broadcast_shapes(a.shape, b.shape))
+        return unbroadcast(gradient * b, a.shape), unbroadcast(gradient * a, b.shape)
 
 
 class Scale(Module):
@@ -151,10 +152,16 @@ class Reduction(Module):
     def __init__(self, axis: Axes = None, keepdims: bool = False):
         self.axis, self.keepdims = axis, keepdims
 
+    def over(self, a: Array) -> tuple[int, ...]:
+        """The axes of a; a number has none, whichever is given."""
+        if self.axis is None or a.ndim == 0:
+            return tuple(range(a.ndim))
+        return self.axis if isinstance(self.axis, tuple) else (self.axis,)
+
     def repeated(self, reduced: Array, a: Array) -> Array:
         """What there is one of for each output, once for each entry of a."""
         if not self.keepdims:
-            reduced = np.expand_dims(reduced, tuple(range(a.ndim)) if self.axis is None else self.axis)
+            reduced = np.expand_dims(reduced, self.over(a))
         return np.broadcast_to(reduced, a.shape).copy()
 
 
@@ -162,7 +169,7 @@ class Sum(Reduction):
     """Σ a."""
 
     def forward(self, a: Array) -> Array:
-        return np.asarray(a.sum(self.axis, keepdims=self.keepdims))
+        return np.asarray(a.sum(self.over(a), keepdims=self.keepdims))
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
         return (self.repeated(gradient, a),)
@@ -172,21 +179,21 @@ class Mean(Reduction):
     """Σ a / n."""
 
     def forward(self, a: Array) -> Array:
-        return np.asarray(a.mean(self.axis, keepdims=self.keepdims))
+        return np.asarray(a.mean(self.over(a), keepdims=self.keepdims))
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (self.repeated(gradient / max(a.size // max(output.size, 1), 1), a),)
+        return (self.repeated(gradient * (output.size / max(a.size, 1)), a),)
 
 
 class Max(Reduction):
     """The largest entry; where several are, they share the gradient evenly."""
 
     def forward(self, a: Array) -> Array:
-        return np.asarray(a.max(self.axis, keepdims=self.keepdims))
+        return np.asarray(a.max(self.over(a), keepdims=self.keepdims))
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
         is_largest = a == self.repeated(output, a)
-        counts = is_largest.sum(self.axis, keepdims=self.keepdims, dtype=a.dtype)
+        counts = is_largest.sum(self.over(a), keepdims=self.keepdims, dtype=a.dtype)
         return (is_largest * self.repeated(gradient / counts, a),)
 
 

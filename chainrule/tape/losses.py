@@ -11,49 +11,55 @@ from chainrule.tape.tape import Array, Gradients, Module, Value
 IGNORE = -100  # a target that does not count
 
 
-def softmax(a: Array) -> Array:
-    b = a - a.max(-1, keepdims=True, initial=-np.inf)
+def softmax(a: Array, axis: int = -1) -> Array:
+    b = a - a.max(axis, keepdims=True, initial=-np.inf)
     np.exp(b, out=b)
-    b /= b.sum(-1, keepdims=True)
+    b /= b.sum(axis, keepdims=True)
     return b
 
 
-def log_softmax(a: Array) -> Array:
-    b = a - a.max(-1, keepdims=True, initial=-np.inf)
+def log_softmax(a: Array, axis: int = -1) -> Array:
+    b = a - a.max(axis, keepdims=True, initial=-np.inf)
     if b.size:
-        b -= np.log(np.exp(b).sum(-1, keepdims=True))
+        b -= np.log(np.exp(b).sum(axis, keepdims=True))
     return b
 
 
 class Softmax(Module):
-    """exp(a) / Σ exp(a). Its Jacobian is diag(b) - b bᵀ.
+    """exp(a) / Σ exp(a) along an axis. Its Jacobian is diag(b) - b bᵀ.
 
     A probability that is too small for a float is not rounded to 0, as the gradient of its logarithm would be lost;
     that of an entry -inf is 0.
     """
 
+    def __init__(self, axis: int = -1):
+        self.axis = axis
+
     def __call__(self, *inputs: Value | ArrayLike) -> Value:
         output = super().__call__(*inputs)
         (a,) = (each.array if isinstance(each, Value) else np.asarray(each) for each in inputs)
-        output.logarithm = log_softmax(a.astype(output.array.dtype, copy=False))
+        output.logarithm = log_softmax(a.astype(output.array.dtype, copy=False), self.axis)
         return output
 
     def forward(self, a: Array) -> Array:
-        b = softmax(a)
+        b = softmax(a, self.axis)
         return np.maximum(b, 1024 * np.finfo(a.dtype).tiny, out=b, where=a > -np.inf)
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (output * (gradient - (gradient * output).sum(-1, keepdims=True)),)
+        return (output * (gradient - (gradient * output).sum(self.axis, keepdims=True)),)
 
 
 class LogSoftmax(Module):
-    """a - log Σ exp(a)."""
+    """a - log Σ exp(a) along an axis."""
+
+    def __init__(self, axis: int = -1):
+        self.axis = axis
 
     def forward(self, a: Array) -> Array:
-        return log_softmax(a)
+        return log_softmax(a, self.axis)
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (gradient - np.exp(output) * gradient.sum(-1, keepdims=True),)
+        return (gradient - np.exp(output) * gradient.sum(self.axis, keepdims=True),)
 
 
 class CrossEntropy(Module):

@@ -41,6 +41,9 @@ class Value(Operators):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.array}, gradient={self.gradient})"
 
+    def __float__(self) -> float:
+        return float(self.array)
+
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
@@ -103,8 +106,8 @@ class Module:
         values = _as_values(inputs)
         node = object.__new__(type(self))
         node.__dict__.update(self.__dict__)
-        node.needs = tuple(each.needs_gradient for each in values)
-        node.arrays = self._as_floats(tuple(each.array for each in values))
+        node.needs = tuple([each.needs_gradient for each in values])
+        node.arrays = self._as_floats(tuple([each.array for each in values]))
         tape = _tape_of(values)
         output = Value(node.forward(*node.arrays), any(node.needs), tape)
         if output.needs_gradient:
@@ -117,46 +120,42 @@ class Module:
         """All parameters among its attributes and those of the modules it is made of, each once."""
         return list({id(each): each for each in _parameters_in(vars(self))}.values())
 
-    def gradients(self, arrived: Array) -> Gradients:
-        """dJ/d(input) for every input that needs it, from dJ/d(output): what `backward` says, once that is checked."""
+    def pass_back(self, arrived: Array) -> None:
+        """From dJ/d(output), add dJ/d(input) to the gradient of every input that needs it."""
         if self._takes_inputs_first:
             found = self.backward(*self.arrays, self.output.array, arrived)
         else:
             found = self.backward(arrived, self.output.array, *self.arrays)
-        name, count = type(self).__name__, len(self.inputs)
-        if not isinstance(found, tuple):  # a bare array is that of the only input that needs one
-            found = tuple(found if each else None for each in self.needs) if sum(self.needs) == 1 else (found,)
-        if len(found) != count:
+        if not isinstance(found, tuple | list):  # a bare array is that of the only input that needs one
+            found = tuple([found if each else None for each in self.needs]) if sum(self.needs) == 1 else (found,)
+        if len(found) != len(self.inputs):
             raise ValueError(
-                f"{name}.backward must give {count} gradients, one per input (None where there is none), "
-                f"got {len(found)}"
+                f"{type(self).__name__}.backward must give {len(self.inputs)} gradients, one per input (None where "
+                f"there is none), got {len(found)}"
             )
-        parts: list[Array | None] = []
-        for number, (part, array, is_needed) in enumerate(zip(found, self.arrays, self.needs, strict=True)):
-            if part is None or not is_needed:
-                parts.append(None)
+        for number, (part, value) in enumerate(zip(found, self.inputs, strict=True)):
+            if part is None or not value.needs_gradient:
                 continue
-            part = np.asarray(part)
-            if part.shape != array.shape:
+            if np.shape(part) != value.shape:
                 raise ValueError(
-                    f"{name}.backward gives a gradient of shape {part.shape} for input {number} of shape {array.shape}"
-                    "; gradients must be in the order of forward's inputs and have their shapes"
+                    f"{type(self).__name__}.backward gives a gradient of shape {np.shape(part)} for input {number} of "
+                    f"shape {value.shape}; gradients must be in the order of forward's inputs and have their shapes"
                 )
-            parts.append(part if part.dtype == array.dtype else part.astype(array.dtype))
-        return tuple(parts)
+            part = np.asarray(part, value.array.dtype)
+            if isinstance(value, Parameter) and (part is arrived or part.base is not None):
+                part = part.copy()  # so that scaling one parameter's gradient in place scales no other's
+            value.add_gradient(part)
 
     def _as_floats(self, arrays: tuple[Array, ...]) -> tuple[Array, ...]:
         """Whole numbers and bools as floats, of the other inputs' precision; but not where they are ids."""
-        if all(each.dtype.kind == "f" for each in arrays):
+        whole = [i for i, each in enumerate(arrays) if each.dtype.kind != "f" and i not in self.discrete]
+        if not whole:
             return arrays
         floats = [each.dtype for each in arrays if each.dtype.kind == "f"]
         if self.is_rearrangement and not floats:
             return arrays
         wanted = np.result_type(*floats) if floats else np.dtype(np.float64)
-        return tuple(
-            each if each.dtype.kind == "f" or number in self.discrete else each.astype(wanted)
-            for number, each in enumerate(arrays)
-        )
+        return tuple([each.astype(wanted) if i in whole else each for i, each in enumerate(arrays)])
 
 
 class Tape:
@@ -199,9 +198,7 @@ class Tape:
             node = path.pop()
             arrived = node.output.gradient
             if arrived is not None:
-                for each, part in zip(node.inputs, node.gradients(arrived), strict=True):
-                    if part is not None:
-                        each.add_gradient(part)
+                node.pass_back(arrived)
             if not keep:
                 node.output.gradient, node.output.is_freed = None, True
 
@@ -245,7 +242,10 @@ def _parameters_in(held: Any) -> Iterator[Parameter]:
 
 def _as_values(inputs: tuple[Value | ArrayLike, ...]) -> tuple[Value, ...]:
     """Arrays and numbers as constants; a number has the precision of the values."""
-    if all(isinstance(each, Value) for each in inputs):
+    for each in inputs:
+        if not isinstance(each, Value):
+            break
+    else:
         return inputs  # type: ignore[return-value]
     made = [each if isinstance(each, Value | int | float) else Value(each) for each in inputs]
     floats = [each.array.dtype for each in made if isinstance(each, Value) and each.array.dtype.kind == "f"]
@@ -288,5 +288,5 @@ def _takes_inputs_first(module: type[Module]) -> bool:
     shown = ", ".join(inputs)
     raise TypeError(
         f"{module.__name__}.backward must take (gradient, output, {shown}) or ({shown}, its output, its gradient), got "
-        f"({', '.join(names)}); a module that is made of other modules needs no backward"
+        f"({', '.join(names)}); a module that applies other modules needs no backward: the tape walks through them"
     )

@@ -146,12 +146,15 @@ def test_one_gradient_for_two_inputs_that_need_one_is_refused(given):
 
 def test_the_lectures_backward_of_a_network_is_refused_with_the_way_to_write_it():
     with pytest.raises(
-        TypeError, match=r"Network.backward must take .* a module that is made of other modules needs no"
+        TypeError, match=r"got \(x, y, alpha, beta\); a module that applies other modules needs no back"
     ):
 
-        class Network(NeuralNetwork):
-            def backward(self, x, y):
-                return ()
+        class Network(Module):
+            def forward(self, x, y, alpha, beta):
+                return Entropy()(y, Normalise()(Affine()(Logistic()(Affine()(x, alpha)), beta)))
+
+            def backward(self, x, y, alpha, beta):
+                return alpha.gradient, beta.gradient
 
 
 @pytest.mark.parametrize(

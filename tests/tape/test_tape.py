@@ -232,6 +232,19 @@ def test_gradients_have_the_precision_of_their_values():
     assert weight.gradient.dtype == np.float32
 
 
+def test_scaling_the_gradient_of_one_parameter_in_place_changes_no_other():
+    a, b, c = (Parameter([1.0, 2.0]) for _ in range(3))
+    (a + b + c.reshape(2, 1).T[0]).backward()
+    for scaled in (a, b, c):
+        scaled.gradient *= 3
+    for each in (a, b, c):
+        np.testing.assert_array_equal(each.gradient, [3.0, 3.0])
+
+
+def test_a_number_can_be_read_as_one():
+    assert float(Parameter([1.0, 2.0]).sum()) == 3.0
+
+
 def test_arrays_and_numbers_are_taken_as_constants():
     weight = Parameter([[1, 2], [3, 4]])
     Add()(Linear()(np.array([5.0, 6.0]), weight), 1).backward([1, 10])
