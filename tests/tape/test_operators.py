@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from chainrule.tape.attention import Attention
 from chainrule.tape.check import check_gradients
+from chainrule.tape.losses import Softmax
 from chainrule.tape.operators import MODULES
 from chainrule.tape.tape import Module, Parameter, Tape, Value
 from tests.tape.cases import draw
@@ -150,6 +152,45 @@ def test_softmax_regression_by_operators_learns_as_in_torch():
         np.testing.assert_allclose(loss.array, mean.detach(), rtol=1e-12)
         theirs = [each - 0.5 * each.grad for each in theirs]
     np.testing.assert_allclose(weight.array, theirs[0].detach(), rtol=1e-10)
+
+
+def test_the_expression_of_micrograd_gives_its_published_numbers():
+    a, b = Parameter(-4.0), Parameter(2.0)
+    c, d = a + b, a * b + b**3
+    c += c + 1
+    c += 1 + c + (-a)
+    d += d * 2 + (b + a).relu()
+    d += 3 * d + (b - a).relu()
+    e = c - d
+    f = e**2
+    g = f / 2.0
+    g += 10.0 / f
+    g.backward()
+    assert round(float(g), 4) == 24.7041
+    assert round(float(a.gradient), 4) == 138.8338
+    assert round(float(b.gradient), 4) == 645.5773
+
+
+def test_attention_by_operators_is_the_module():
+    """With a causal mask and padding, two heads: softmax(q kᵀ / √d + mask) v."""
+    batch, time, heads, width = 2, 4, 2, 3
+    is_word = np.array([[True] * 4, [True, True, True, False]])[:, None, None]
+    hidden = np.where(np.tril(np.ones((time, time), bool)) & is_word, 0.0, -np.inf)
+    gradients = []
+    for by_module in (True, False):
+        x, mix = Parameter(draw(batch, time, heads * width)), Parameter(draw(heads * width, 3 * heads * width))
+        joined = x @ mix
+        q, k, v = (joined[..., each * heads * width : (each + 1) * heads * width] for each in range(3))
+        if by_module:
+            mixed = Attention(heads)(q, k, v, is_word)
+        else:
+            q, k, v = (each.reshape(batch, time, heads, width).transpose(0, 2, 1, 3) for each in (q, k, v))
+            weights = Softmax()(q @ k.transpose(0, 1, 3, 2) / width**0.5 + hidden)
+            mixed = (weights @ v).transpose(0, 2, 1, 3).reshape(batch, time, heads * width)
+        (mixed * mixed).sum().backward()
+        gradients.append((mixed.array, x.gradient, mix.gradient))
+    for ours, theirs in zip(*gradients, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
 
 def test_every_operator_has_its_module():

@@ -102,6 +102,15 @@ def test_without_any_tape_a_value_walks_back_from_itself():
     np.testing.assert_allclose(w.gradient, [4.0, 8.0])
 
 
+def test_where_nothing_needs_a_gradient_nothing_is_written_down():
+    weight = Parameter(np.ones((2, 2)))
+    weight.needs_gradient = False
+    for y in (Linear()([[1.0, 1.0]], weight), Linear()([[1.0, 1.0]], np.ones((2, 2)))):
+        np.testing.assert_allclose(y.array, [[2.0, 2.0]])
+        assert not y.needs_gradient
+        assert y.tape is None
+
+
 def test_a_value_from_parameters_stays_on_the_tape_that_used_it():
     w = Parameter([1.0])
     doubled = w * 2.0
