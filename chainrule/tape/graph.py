@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from chainrule.tape.tape import Array, Tape, Value
+from chainrule.tape.tape import Array, Parameter, Tape, Value
 
 BOX = (140, 38)  # width and height of a node in the picture
 GAP = (14, 34)
@@ -44,7 +44,7 @@ def graph(tape: Tape, names: Mapping[str, Value] | None = None) -> list[Node]:
     for module in tape.nodes:
         for each in module.inputs:
             if id(each) not in numbers:
-                kind = "input" if each.tape is not None else "parameter"
+                kind = "parameter" if isinstance(each, Parameter) else "input"
                 add(each, kind, called.get(id(each), kind))
         add(module.output, "module", type(module).__name__, tuple(numbers[id(each)] for each in module.inputs))
     return nodes

@@ -1,29 +1,42 @@
-"""Modules of feed-forward networks: sums, products, nonlinear functions, norms, dropout, each backward derived by hand.
+"""Modules of feed-forward networks: layers, nonlinear functions, norms, dropout, each backward derived by hand.
 
 Arrays have any number of leading dimensions (batch, time); a vector lies along the last one.
 """
 
-from math import erf, pi, sqrt
+from math import erf, pi, prod, sqrt
 
 import numpy as np
 
+from chainrule.tape.arithmetic import Add as Add
+from chainrule.tape.arithmetic import Dot as Dot
+from chainrule.tape.arithmetic import Multiply as Multiply
+from chainrule.tape.arithmetic import Scale as Scale
+from chainrule.tape.operators import MODULES
+from chainrule.tape.shapes import Concatenate as Concatenate
+from chainrule.tape.shapes import Reshape as Reshape
+from chainrule.tape.shapes import Slice as Slice
 from chainrule.tape.tape import Array, Gradients, Module
 
 _erf = np.frompyfunc(erf, 1, 1)  # NumPy has none
-
-
-def unbroadcast(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Where an input was repeated to fit, its gradient is the sum over the repeats."""
-    if gradient.shape == shape:
-        return gradient
-    gradient = gradient.sum(tuple(range(gradient.ndim - len(shape))))
-    repeated = tuple(axis for axis, size in enumerate(shape) if size == 1 and gradient.shape[axis] != 1)
-    return gradient.sum(repeated, keepdims=True) if repeated else gradient
+FLAT = 1e4  # of a²: from here on tanh is 1, and a³ need not overflow
 
 
 def rows(array: Array) -> Array:
     """All leading dimensions as one."""
-    return array.reshape(-1, array.shape[-1])
+    return array.reshape(prod(array.shape[:-1]), array.shape[-1])
+
+
+def check_ids(ids: Array, count: int, name: str) -> Array:
+    """Raises a ValueError unless all are whole numbers from 0 to count - 1: NumPy would count negative ones from the
+    end."""
+    if not ids.size:
+        return ids.astype(int)
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be whole numbers, got {ids.dtype}")
+    least, most = int(ids.min()), int(ids.max())
+    if least < 0 or most >= count:
+        raise ValueError(f"{name} must be from 0 to {count - 1}, got {least if least < 0 else most}")
+    return ids
 
 
 class Linear(Module):
@@ -45,108 +58,20 @@ class Linear(Module):
 class Embedding(Module):
     """Row w of a table for every word w."""
 
+    discrete = (0,)
+
     def forward(self, words: Array, table: Array) -> Array:
-        return table[words]
+        return table[check_ids(words, len(table), "words")]
 
     def backward(self, gradient: Array, output: Array, words: Array, table: Array) -> Gradients:
         to_table = np.zeros_like(table)
+        if not words.size:
+            return None, to_table
         order = np.argsort(words, axis=None, kind="stable")
         sorted_words = words.ravel()[order]
         firsts = np.flatnonzero(np.r_[True, sorted_words[1:] != sorted_words[:-1]])
         to_table[sorted_words[firsts]] = np.add.reduceat(rows(gradient)[order], firsts, axis=0)
         return None, to_table
-
-
-class Add(Module):
-    """a + b, as a residual connection has it; the smaller one is repeated to fit."""
-
-    def forward(self, a: Array, b: Array) -> Array:
-        return a + b
-
-    def backward(self, gradient: Array, output: Array, a: Array, b: Array) -> Gradients:
-        return unbroadcast(gradient, a.shape), unbroadcast(gradient, b.shape)
-
-
-class Multiply(Module):
-    """a ⊙ b; the smaller one is repeated to fit."""
-
-    def forward(self, a: Array, b: Array) -> Array:
-        return a * b
-
-    def backward(self, gradient: Array, output: Array, a: Array, b: Array) -> Gradients:
-        return (
-            unbroadcast(gradient * b, a.shape) if self.needs[0] else None,
-            unbroadcast(gradient * a, b.shape) if self.needs[1] else None,
-        )
-
-
-class Dot(Module):
-    """Σᵢ aᵢ bᵢ along the last dimension, which stays with length 1."""
-
-    def forward(self, a: Array, b: Array) -> Array:
-        return (a * b).sum(-1, keepdims=True)
-
-    def backward(self, gradient: Array, output: Array, a: Array, b: Array) -> Gradients:
-        return unbroadcast(gradient * b, a.shape), unbroadcast(gradient * a, b.shape)
-
-
-class Scale(Module):
-    """A constant times a."""
-
-    def __init__(self, factor: float):
-        self.factor = factor
-
-    def forward(self, a: Array) -> Array:
-        return a * self.factor
-
-    def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (gradient * self.factor,)
-
-
-class Concatenate(Module):
-    """[a; b; ...] along an axis."""
-
-    def __init__(self, axis: int = -1):
-        self.axis = axis
-
-    def forward(self, *parts: Array) -> Array:
-        return np.concatenate(parts, self.axis)
-
-    def backward(self, gradient: Array, output: Array, *parts: Array) -> Gradients:
-        ends = np.cumsum([part.shape[self.axis] for part in parts])
-        return tuple(np.split(gradient, ends[:-1], self.axis))
-
-
-class Slice(Module):
-    """The entries from first to end along an axis."""
-
-    def __init__(self, first: int, end: int, axis: int = -1):
-        self.first, self.end, self.axis = first, end, axis
-
-    def _places(self, ndim: int) -> tuple[slice, ...]:
-        axis = self.axis % ndim
-        return tuple(slice(self.first, self.end) if each == axis else slice(None) for each in range(ndim))
-
-    def forward(self, a: Array) -> Array:
-        return a[self._places(a.ndim)]
-
-    def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        to_a = np.zeros_like(a)
-        to_a[self._places(a.ndim)] = gradient
-        return (to_a,)
-
-
-class Reshape(Module):
-    """The same entries in another shape."""
-
-    def __init__(self, *shape: int):
-        self.shape = shape
-
-    def forward(self, a: Array) -> Array:
-        return a.reshape(self.shape)
-
-    def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
-        return (gradient.reshape(a.shape),)
 
 
 class MeanOverTime(Module):
@@ -177,10 +102,13 @@ class Dropout(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-a)), by a tangent that never overflows."""
+    """1 / (1 + exp(-a)), exact for very negative a, too; never 0, so that there is a logarithm of it."""
 
     def forward(self, a: Array) -> Array:
-        return sigmoid(a)
+        b = np.asarray(np.minimum(-a, -np.log(np.finfo(a.dtype).tiny)))
+        np.exp(b, out=b)
+        b += 1
+        return np.divide(1, b, out=b)
 
     def backward(self, gradient: Array, output: Array, a: Array) -> Gradients:
         return (gradient * output * (1 - output),)
@@ -246,7 +174,7 @@ class GELU(Module):
         if self.form == "exact":
             self.chance = 0.5 * (1 + np.asarray(_erf(a / sqrt(2)), a.dtype))
         else:  # (1 + tanh(√(2/π) (a + 0.044715 a³))) / 2
-            inner = a * a
+            inner = np.asarray(np.minimum(a * a, FLAT))
             inner *= a.dtype.type(0.044715 * sqrt(2 / pi))
             inner += a.dtype.type(sqrt(2 / pi))
             inner *= a
@@ -260,6 +188,7 @@ class GELU(Module):
         if self.form == "exact":
             slope = np.exp(-0.5 * square) * a.dtype.type(1 / sqrt(2 * pi))
         else:  # dΦ/da = Φ (1 - Φ) · 2 d(inner)/da
+            square = np.minimum(square, FLAT)
             square *= a.dtype.type(6 * 0.044715 * sqrt(2 / pi))
             square += a.dtype.type(2 * sqrt(2 / pi))
             slope = (1 - chance) * chance
@@ -320,11 +249,15 @@ class RMSNorm(Module):
 def draw_mask(like: Array, rate: float, seed: int | tuple[int, ...]) -> Array:
     """0 with probability `rate`, else 1 / (1 - rate), so that the mean is 1."""
     kept = np.random.default_rng(seed).random(like.shape, np.float32) >= rate
-    return kept * np.asarray(1 / (1 - rate), like.dtype)
+    return kept * np.asarray(1 / (1 - rate) if rate < 1 else 0, like.dtype)
 
 
 def sigmoid(a: Array) -> Array:
+    """For gates: fast, and exact to the precision of numbers near 1."""
     b = np.tanh(a * a.dtype.type(0.5))
     b += 1
     b *= a.dtype.type(0.5)
     return b
+
+
+MODULES.update(sigmoid=Sigmoid, tanh=Tanh, relu=ReLU)

@@ -36,19 +36,20 @@ class AdamW:
     def __init__(self, parameters: Iterable[Parameter], rate: float, betas: tuple[float, float] = (0.9, 0.999),
                  decay: float = 0.0, epsilon: float = 1e-8):  # fmt: skip
         self.parameters, self.rate, self.betas = list(parameters), rate, betas
-        self.decay, self.epsilon, self.count = decay, epsilon, 0
+        self.decay, self.epsilon = decay, epsilon
+        self._counts = [0] * len(self.parameters)  # of steps: a parameter without a gradient makes none
         self._means = [np.zeros_like(each.array) for each in self.parameters]
         self._squares = [np.zeros_like(each.array) for each in self.parameters]
 
     def step(self, factor: float = 1.0) -> None:
-        self.count += 1
         (beta1, beta2), rate = self.betas, self.rate * factor
-        size = rate / (1 - beta1**self.count)
-        correction = (1 - beta2**self.count) ** 0.5
-        for each, mean, square in zip(self.parameters, self._means, self._squares, strict=True):
+        for index, (each, mean, square) in enumerate(zip(self.parameters, self._means, self._squares, strict=True)):
             g = each.gradient
             if g is None:
                 continue
+            self._counts[index] += 1
+            size = rate / (1 - beta1 ** self._counts[index])
+            correction = (1 - beta2 ** self._counts[index]) ** 0.5
             if self.decay and each.array.ndim > 1:
                 each.array *= 1 - rate * self.decay
             mean *= beta1

@@ -45,7 +45,7 @@ class Recurrent(Module):
         first = np.ascontiguousarray(x.swapaxes(0, 1))
         projected = rows(first) @ input_weight.T
         projected += bias
-        return projected.reshape(*first.shape[:2], -1)
+        return projected.reshape(*first.shape[:2], len(input_weight))
 
     def begin(self, projected: Array) -> None:
         """Room for what the steps keep."""

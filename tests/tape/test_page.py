@@ -14,4 +14,5 @@ def test_every_block_of_the_page_runs(capsys):
         exec(compile(block, str(PAGE), "exec"), names)
     said = capsys.readouterr().out
     assert "Wrong: gradient of input 0 at [" in said
-    assert "[5. 7.]" in said
+    for shown in ("[5. 7.]", "[5. 8.]", "12.0", "Unclear.backward must take", "walked back before, and freed"):
+        assert shown in said
