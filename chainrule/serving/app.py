@@ -25,6 +25,7 @@ from chainrule.serving import (
     leaderboards,
     models,
     page,
+    responses_api,
     tokens,
     trainings,
     translations,
@@ -37,8 +38,8 @@ from chainrule.serving.service import Service
 from chainrule.version import __version__
 
 ROUTES = (
-    models, health, completions, chat, translations, tokens, dice, explanations, compare, trainings, leaderboards,
-    graphs, game, page,
+    models, health, completions, chat, responses_api, translations, tokens, dice, explanations, compare, trainings,
+    leaderboards, graphs, game, page,
 )  # fmt: skip
 
 

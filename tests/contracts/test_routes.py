@@ -32,6 +32,7 @@ PROMPT, SEED, TOKENS = "the cow", 1, 4
 SAMPLED = {"prompt": PROMPT, "max_tokens": TOKENS, "seed": SEED}
 SCORED = {"prompt": PROMPT, "max_tokens": 0, "echo": True, "logprobs": 1}
 CHAT = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": TOKENS, "seed": SEED}
+RESPOND = {"input": PROMPT, "max_output_tokens": TOKENS, "seed": SEED}
 
 Answer = Any  # what JSON holds
 
@@ -88,6 +89,11 @@ def check_completions(run: Any, answer: Answer) -> None:
 
 def check_chat(run: Any, answer: Answer) -> None:
     assert 1 <= answer["usage"]["completion_tokens"] <= TOKENS
+
+
+def check_responses(run: Any, answer: Answer) -> None:
+    assert 1 <= answer["usage"]["output_tokens"] <= TOKENS
+    assert answer["output"][0]["role"] == "assistant"
 
 
 def check_translation(run: Any, answer: Answer) -> None:
@@ -169,6 +175,7 @@ ROUTES = {
     "/metrics": Route(check_metrics),
     "/v1/completions": Route(check_completions, {"json": SAMPLED}, LANGUAGE),
     "/v1/chat/completions": Route(check_chat, {"json": CHAT}, LANGUAGE),
+    "/v1/responses": Route(check_responses, {"json": RESPOND}, LANGUAGE),
     "/v1/translate": Route(check_translation, {"json": {"text": "rot", "max_tokens": TOKENS}}, ["conditional"]),
     "/alignment": Route(check_alignment, {"json": {"text": "rot"}}, ["conditional"]),
     "/tokenize": Route(check_tokenize, {"json": {"prompt": PROMPT}}, LANGUAGE),
