@@ -18,6 +18,7 @@ from chainrule.serving import (
     compare,
     completions,
     dice,
+    embeddings,
     explanations,
     game,
     graphs,
@@ -38,8 +39,8 @@ from chainrule.serving.service import Service
 from chainrule.version import __version__
 
 ROUTES = (
-    models, health, completions, chat, responses_api, translations, tokens, dice, explanations, compare, trainings,
-    leaderboards, graphs, game, page,
+    models, health, completions, chat, responses_api, embeddings, translations, tokens, dice, explanations, compare,
+    trainings, leaderboards, graphs, game, page,
 )  # fmt: skip
 
 

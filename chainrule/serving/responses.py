@@ -94,6 +94,24 @@ class ChatResponse(ResponseBody):
     usage: Usage
 
 
+class Embedding(ResponseBody):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str  # base64 of little-endian floats
+
+
+class EmbeddingUsage(ResponseBody):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingResponse(ResponseBody):
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingUsage
+
+
 class OutputText(ResponseBody):
     type: Literal["output_text"]
     text: str

@@ -19,7 +19,7 @@ from chainrule.api import AnyRun
 from chainrule.generation.batch import random_stream
 from chainrule.models import contextmixing, ensemble
 from chainrule.serving.app import make_app
-from tests.contracts.runs import ALL, LANGUAGE, TEXT
+from tests.contracts.runs import ALL, LANGUAGE, LEARNING, TEXT
 from tests.serving.toys import toy_service
 
 SERVED = [name for name in ALL if name != "tagger"]  # `chainrule serve` refuses it: see test_commands.py
@@ -94,6 +94,11 @@ def check_chat(run: Any, answer: Answer) -> None:
 def check_responses(run: Any, answer: Answer) -> None:
     assert 1 <= answer["usage"]["output_tokens"] <= TOKENS
     assert answer["output"][0]["role"] == "assistant"
+
+
+def check_embeddings(run: Any, answer: Answer) -> None:
+    (found,) = answer["data"]
+    np.testing.assert_allclose(found["embedding"], run.embed(PROMPT), rtol=1e-4, atol=1e-5)
 
 
 def check_translation(run: Any, answer: Answer) -> None:
@@ -176,6 +181,7 @@ ROUTES = {
     "/v1/completions": Route(check_completions, {"json": SAMPLED}, LANGUAGE),
     "/v1/chat/completions": Route(check_chat, {"json": CHAT}, LANGUAGE),
     "/v1/responses": Route(check_responses, {"json": RESPOND}, LANGUAGE),
+    "/v1/embeddings": Route(check_embeddings, {"json": {"input": PROMPT}}, LEARNING),
     "/v1/translate": Route(check_translation, {"json": {"text": "rot", "max_tokens": TOKENS}}, ["conditional"]),
     "/alignment": Route(check_alignment, {"json": {"text": "rot"}}, ["conditional"]),
     "/tokenize": Route(check_tokenize, {"json": {"prompt": PROMPT}}, LANGUAGE),
