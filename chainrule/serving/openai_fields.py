@@ -76,7 +76,7 @@ class UnusedResponseFields(IgnoredFields):
     include: Annotated[JsonValue, Accepts([], instead="use /v1/chat/completions for logprobs")] = None
     previous_response_id: Annotated[JsonValue, Accepts(because=NOTHING_KEPT, instead=ALL_MESSAGES)] = None
     prompt: Annotated[JsonValue, Accepts(because=NOTHING_KEPT, instead="use instructions and input")] = None
-    reasoning: Annotated[JsonValue, Accepts({}, {"effort": None}, {"effort": "none"}, because=NO_THOUGHT)] = None
+    reasoning: Annotated[JsonValue, Accepts({}, {"effort": "none"}, because=NO_THOUGHT)] = None
     text: Annotated[JsonValue, Accepts({}, {"format": TEXT}, {"format": TEXT, "verbosity": "medium"})] = None
     tools: Annotated[JsonValue, Accepts([], because=NO_TOOLS)] = None
     tool_choice: Annotated[JsonValue, Accepts("none", "auto", because=NO_TOOLS)] = None

@@ -49,7 +49,7 @@ NOTHING_ASKED = {
         "access_programs": None, "background": False, "context_management": None, "conversation": None, "image": None,
         "include": [], "max_tool_calls": 3, "metadata": {}, "moderation": None, "parallel_tool_calls": True,
         "previous_response_id": None, "prompt": None, "prompt_cache_key": "a", "prompt_cache_options": {},
-        "prompt_cache_retention": "24h", "reasoning": {"effort": None}, "safety_identifier": "b",
+        "prompt_cache_retention": "24h", "reasoning": {"effort": "none"}, "safety_identifier": "b",
         "service_tier": "default", "store": False, "text": {"format": {"type": "text"}}, "tool_choice": "auto",
         "tools": [], "top_logprobs": 0, "truncation": "disabled", "user": "me",
     },
