@@ -92,8 +92,10 @@ def check_chat(run: Any, answer: Answer) -> None:
 
 
 def check_responses(run: Any, answer: Answer) -> None:
-    assert 1 <= answer["usage"]["output_tokens"] <= TOKENS
-    assert answer["output"][0]["role"] == "assistant"
+    """The text is the continuation of the transcript."""
+    settings = {"seed": SEED, "max_tokens": TOKENS, "stop": ("\nUser:", "\nAssistant:")}
+    [own] = run.samples(f"User: {PROMPT}\nAssistant:", **settings)
+    assert answer["output"][0]["content"][0]["text"] == own.text.removeprefix(" ")
 
 
 def check_embeddings(run: Any, answer: Answer) -> None:
