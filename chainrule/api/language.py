@@ -1,8 +1,11 @@
 """A language model's run with the verbs of the command line: sample, search, prompt, explain, evaluate, export."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
 
 from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
@@ -13,9 +16,11 @@ from chainrule.errors import UserError
 from chainrule.evaluation.text import Text, evaluate_text
 from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
 from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
+from chainrule.generation.embeddings import POOLINGS, embed_texts, encode_texts
 from chainrule.generation.prompt import read_prompt
 from chainrule.generation.template import find_template
 from chainrule.models import infinigram
+from chainrule.models.contract import HasHiddenStates
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.quantized import Cost, quantize
 from chainrule.training.finding import Finding
@@ -92,6 +97,19 @@ class TrainedRun(Run):
             "count": len(positions),
             "places": [asdict(place) for place in places],
         }
+
+    def embed(self, texts: str | Sequence[str], pooling: str = "mean") -> np.ndarray:
+        """Vectors of texts (texts, width), or the one of a single text (width,): the model's hidden states, averaged
+        over the tokens of each text or, with pooling="last", the one after its last token."""
+        if pooling not in POOLINGS:
+            raise UserError(f"unknown pooling '{pooling}' (there are: {', '.join(POOLINGS)})")
+        if not isinstance(self.model, HasHiddenStates):
+            raise UserError(
+                f"'{self.path}' is of kind {self.architecture}, which has no hidden state to make vectors of"
+            )
+        given = [texts] if isinstance(texts, str) else texts
+        vectors = embed_texts(self.model, encode_texts(self.model, self.tokenizer, given), pooling)
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: object) -> Explanation:
         """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""

@@ -94,6 +94,11 @@ class NeuralModel(nn.Module, LanguageModel):
         hidden, state = self.read(self._check(tokens), state)
         return self.output(hidden), state
 
+    @torch.no_grad()
+    def hidden_states(self, tokens: Array, state: State) -> tuple[Tensor, State]:
+        """What `output` makes logits of, (batch, time, width), and the new state."""
+        return self.read(self._check(tokens), state)
+
     def step_to_last(self, tokens: Array, state: State) -> tuple[Tensor, State]:
         """The same with logits for the last token alone, (batch, 1, vocabulary): all that reading a prompt is for."""
         hidden, state = self.read(self._check(tokens), state)

@@ -165,6 +165,14 @@ class MatchesContexts(Protocol):
         """How many tokens up to each position (batch, time) are a context that it knows, and the new state."""
 
 
+@runtime_checkable
+class HasHiddenStates(Protocol):
+    """A model that makes its logits of a hidden state: a vector after each token that it has read."""
+
+    def hidden_states(self, tokens: Array, state: State) -> tuple[Array, State]:
+        """The hidden states (batch, time, width) after each of the tokens (batch, time), and the new state."""
+
+
 class LanguageModel:
     """Base of every architecture: with `start` and `step`, it has a loss, scores text, and can be called for logits."""
 

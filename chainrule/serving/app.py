@@ -18,6 +18,7 @@ from chainrule.serving import (
     compare,
     completions,
     dice,
+    embeddings,
     explanations,
     game,
     graphs,
@@ -25,6 +26,7 @@ from chainrule.serving import (
     leaderboards,
     models,
     page,
+    responses_api,
     tokens,
     trainings,
     translations,
@@ -37,8 +39,8 @@ from chainrule.serving.service import Service
 from chainrule.version import __version__
 
 ROUTES = (
-    models, health, completions, chat, translations, tokens, dice, explanations, compare, trainings, leaderboards,
-    graphs, game, page,
+    models, health, completions, chat, responses_api, embeddings, translations, tokens, dice, explanations, compare,
+    trainings, leaderboards, graphs, game, page,
 )  # fmt: skip
 
 
@@ -76,6 +78,7 @@ def make_app(service: Service, policy: AccessPolicy | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(Exception, _handle_bug)
     app.add_middleware(MetricsMiddleware, service=service)
+    app.add_middleware(HeadMiddleware)
     app.add_middleware(AccessMiddleware, policy=policy or AccessPolicy())
     return app
 
@@ -103,6 +106,23 @@ async def _handle_validation_error(request: Request, error: Exception) -> Respon
 
 async def _handle_bug(request: Request, error: Exception) -> Response:
     return error_response(internal_error())
+
+
+class HeadMiddleware:
+    """Answers HEAD as GET, without the body: FastAPI's routes for GET do not take it."""
+
+    def __init__(self, app: ASGIApp):
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_without_body(message: Message) -> None:
+            await send({**message, "body": b""} if message["type"] == "http.response.body" else message)
+
+        await self.app({**scope, "method": "GET"}, receive, send_without_body)
 
 
 class MetricsMiddleware:

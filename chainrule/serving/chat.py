@@ -9,11 +9,12 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from secrets import token_hex
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from chainrule.errors import UserError
 from chainrule.generation import Token
@@ -24,8 +25,9 @@ from chainrule.serving.completions import MOST_LOGPROBS, GenerationRequest
 from chainrule.serving.errors import APIError
 from chainrule.serving.generate import TokenStream, stream_tokens
 from chainrule.serving.model_provider import ServedModel
+from chainrule.serving.openai_fields import UnusedChatFields, UnusedMessageFields
 from chainrule.serving.prompts import CONTEXT_LENGTH_EXCEEDED, PromptRequest, make_request
-from chainrule.serving.requests import MOST_CHARACTERS, MOST_TOKENS, RequestBody, Text
+from chainrule.serving.requests import MOST_CHARACTERS, MOST_TOKENS, Text, TypedBody
 from chainrule.serving.responses import ChatResponse, JsonObject, declare
 from chainrule.serving.service import Service
 from chainrule.serving.streaming import event_stream, until_disconnect
@@ -36,22 +38,40 @@ from chainrule.text.chat import Message
 MOST_MESSAGES = 1000
 
 
-class TextPart(RequestBody):
+class TextPart(TypedBody):
+    types: ClassVar = ("text",)
     type: Literal["text"]
     text: Text
 
 
-class RequestMessage(RequestBody):
+ONLY_ASSISTANTS_SAY_NOTHING: JsonObject = {  # of a message, for /openapi.json
+    "anyOf": [
+        {"properties": {"role": {"const": "assistant"}}},
+        {"properties": {"content": {"type": ["string", "array"]}}, "required": ["content"]},
+    ]
+}
+
+
+class RequestMessage(UnusedMessageFields):
+    model_config = ConfigDict(json_schema_extra=ONLY_ASSISTANTS_SAY_NOTHING)  # type: ignore[typeddict-item]
+
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | Annotated[list[TextPart], Field(max_length=MOST_MESSAGES, fail_fast=True)]
+    content: Text | Annotated[list[TextPart], Field(max_length=MOST_MESSAGES, fail_fast=True)] | None = None
     name: Annotated[str, Field(max_length=1000)] | None = None
 
+    @model_validator(mode="after")
+    def _check_content(self) -> Self:
+        if self.content is None and self.role != "assistant":
+            raise PydanticCustomError("no_content", "a message of the {role} has no content", {"role": self.role})
+        return self
+
     def to_message(self) -> Message:
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        content = self.content or ""
+        text = content if isinstance(content, str) else "".join(part.text for part in content)
         return Message("system" if self.role == "developer" else self.role, text)
 
 
-class ChatRequest(GenerationRequest):
+class ChatRequest(GenerationRequest, UnusedChatFields):
     messages: Annotated[list[RequestMessage], Field(min_length=1, max_length=MOST_MESSAGES, fail_fast=True)]
     max_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     max_completion_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
@@ -73,7 +93,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         style = chat_of(served.tokenizer).written
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
         sampling = body.sampling(max_tokens, body.num_choices, body.top_logprobs or 0, stop=style.stops)
-        prompt = await asyncio.to_thread(_encode, served, [each.to_message() for each in body.messages])
+        prompt = await asyncio.to_thread(encode_messages, served, [each.to_message() for each in body.messages])
         prompt_request = make_request(served, prompt, sampling)
         builder = ChatBuilder(served, body, prompt_request)
         tokens = stream_tokens(service, served, [prompt_request])
@@ -82,15 +102,16 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await until_disconnect(request, builder.response(tokens))
 
 
-def _encode(served: ServedModel, messages: list[Message]) -> Prompt:
+def encode_messages(served: ServedModel, messages: list[Message], field: str = "messages") -> Prompt:
+    """The prompt of a conversation, which was given in this field of a request."""
     length = len(render_conversation(served.tokenizer, messages))
     if length > MOST_CHARACTERS:
         sentence = f"the messages have {length:,} characters together; {MOST_CHARACTERS:,} are allowed"
-        raise APIError(400, sentence, "invalid_value", "messages")
+        raise APIError(400, sentence, "invalid_value", field)
     try:
         return encode_conversation(served.model, served.tokenizer, messages)
     except UserError as error:
-        raise APIError.from_user_error(error, CONTEXT_LENGTH_EXCEEDED, "messages") from None
+        raise APIError.from_user_error(error, CONTEXT_LENGTH_EXCEEDED, field) from None
 
 
 class ChatBuilder:

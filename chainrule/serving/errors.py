@@ -29,7 +29,7 @@ class APIError(HTTPException):
         """400 with the error's sentence; its remedy is an argument, which clients cannot pass."""
         return cls(400, error.sentence, code, param)
 
-    def to_json(self) -> dict[str, dict[str, str | None]]:
+    def to_json(self) -> dict[str, object]:
         kind = TYPES.get(self.status_code, "invalid_request_error" if self.status_code < 500 else "server_error")
         return {"error": {"message": self.detail, "type": kind, "param": self.param, "code": self.code}}
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,24 @@ class ModelProvider:
             what = f"'{model.id}' is a run of the task {model.run.task}, and this is for language models"
             raise APIError(400, f"{what}; use /v1/translate", WRONG_TASK, "model")
         return model
+
+    def tokenizer(self, id: str | None) -> tuple[Tokenizer, int | None]:
+        """The tokenizer of a language model, and the most tokens that it reads (None: any number).
+
+        A request that names none gets the tokenizer that all of them share, and a length that fits into each.
+        """
+        models = self.language_models if id is None else [self.language_model(id)]
+        if id is None and not self._has_one_tokenizer:
+            names = ", ".join(each.id for each in models)
+            what = f"the runs that are served here ({names}) have different tokenizers"
+            raise APIError(400, f"{what}; name one of them as 'model', or serve it alone", "model_required", "model")
+        return models[0].tokenizer, min((each.context_length for each in models if each.context_length), default=None)
+
+    @cached_property
+    def _has_one_tokenizer(self) -> bool:
+        """Whether all language models cut text alike."""
+        models = self.language_models
+        return len(models) == 1 or len({each.tokenizer.fingerprint for each in models}) == 1
 
     def translator(self, id: str | None) -> tuple[ServedModel, PairTask]:
         """The run with this id, or the first one, that writes one text from another, and its task."""

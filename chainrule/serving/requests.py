@@ -4,7 +4,7 @@ FastAPI parses and validates bodies by these pydantic models, and makes /openapi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from chainrule.errors import did_you_mean
 from chainrule.serving.errors import APIError
+from chainrule.serving.unsupported import UNSUPPORTED, Accepts
 
 MOST_TOKENS = 16384  # of one sample
 MOST_CHARACTERS = 100_000  # of one text, and ids of one prompt: tokenizing it blocks everything else
@@ -43,6 +44,11 @@ class RequestBody(BaseModel):
         choices = {str(name) for alias in former if isinstance(alias, AliasChoices) for name in alias.choices}
         return {*cls.model_fields, *choices}
 
+    @classmethod
+    def _supported_names(cls) -> list[str]:
+        fields = cls.model_fields.items()
+        return [name for name, field in fields if not any(isinstance(each, Accepts) for each in field.metadata)]
+
     @model_validator(mode="before")
     @classmethod
     def _refuse_unknown_fields(cls, value: object) -> object:
@@ -51,9 +57,25 @@ class RequestBody(BaseModel):
             unknown = next((str(name) for name in value if name not in cls._known_names()), None)
             if unknown is not None:
                 name = unknown[:80]
-                known = ", ".join(cls.model_fields) or "none"
+                known = ", ".join(cls._supported_names()) or "none"
                 sentence = f"unknown field '{name}'{did_you_mean(name, cls.model_fields)} (there are: {known})"
                 raise PydanticCustomError(UNKNOWN_FIELD, "{sentence}", {"sentence": sentence, "field": name})
+        return value
+
+
+class TypedBody(RequestBody):
+    """A part of a request, one of several types, that has its `type` in a field."""
+
+    types: ClassVar[tuple[str, ...]]  # those that are supported; the first is the default where there is one
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_other_types(cls, value: object) -> object:
+        """Before its other fields are validated, which other types do not have."""
+        given = value.get("type") if isinstance(value, Mapping) else None
+        if isinstance(given, str) and given not in cls.types:
+            sentence = f"of type '{given[:80]}' is not supported; use type '{cls.types[0]}'"
+            raise PydanticCustomError(UNSUPPORTED, "{sentence}", {"sentence": sentence})
         return value
 
 
@@ -87,10 +109,12 @@ def explain_validation_error(error: RequestValidationError) -> APIError:
     mistakes: Sequence[ErrorDetails] = error.errors()
     if len(mistakes) > MOST_MISTAKES:
         return APIError(400, f"the request is wrong in {len(mistakes):,} places", "invalid_value")
-    first = mistakes[0]
+    first = next((each for each in mistakes if each["type"] == UNSUPPORTED), mistakes[0])
     source, *names = (str(part)[:80] for part in first["loc"])
     if first["type"] == UNKNOWN_FIELD:
         return APIError(400, first["msg"], UNKNOWN_FIELD, names[0] if names else first["ctx"]["field"])
+    if first["type"] == UNSUPPORTED:
+        return APIError(400, f"{_path(names)} {first['msg']}", UNSUPPORTED, names[0])
     if not names:
         what = _start_lower(first["msg"])
         return APIError(400, f"the request is not the JSON object that is expected here: {what}", "invalid_json")
@@ -99,6 +123,12 @@ def explain_validation_error(error: RequestValidationError) -> APIError:
     messages = dict.fromkeys(_start_lower(each["msg"]) for each in mistakes if each["loc"][:2] == first["loc"][:2])
     sentence = f"the field '{names[0]}' is wrong: {' or '.join(list(messages)[:4])}"
     return APIError(400, sentence, "invalid_value", names[0])
+
+
+def _path(names: Sequence[str]) -> str:
+    """['messages', '0', 'audio'] -> 'messages[0].audio', as OpenAI writes it; without the names of types."""
+    known = [name for name in names if name.isdecimal() or name.isidentifier()]
+    return "".join(f"[{name}]" if name.isdecimal() else f".{name}" for name in known).removeprefix(".")
 
 
 def _start_lower(message: str) -> str:

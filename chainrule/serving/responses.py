@@ -94,6 +94,86 @@ class ChatResponse(ResponseBody):
     usage: Usage
 
 
+class Embedding(ResponseBody):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str  # base64 of little-endian floats
+
+
+class EmbeddingUsage(ResponseBody):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingResponse(ResponseBody):
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: EmbeddingUsage
+
+
+class OutputText(ResponseBody):
+    type: Literal["output_text"]
+    text: str
+    annotations: list[str]  # always empty, as are log-probabilities
+    logprobs: list[str]
+
+
+class OutputMessage(ResponseBody):
+    id: str
+    type: Literal["message"]
+    status: Literal["completed", "incomplete"]
+    role: Literal["assistant"]
+    content: list[OutputText]
+
+
+class InputTokensDetails(ResponseBody):
+    cached_tokens: int
+    cache_write_tokens: int
+
+
+class OutputTokensDetails(ResponseBody):
+    reasoning_tokens: int
+
+
+class ResponseUsage(ResponseBody):
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class IncompleteDetails(ResponseBody):
+    reason: Literal["max_output_tokens"]
+
+
+class Response(ResponseBody):
+    """Of /v1/responses: what was asked, and what was written."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["completed", "incomplete"]
+    error: None
+    incomplete_details: IncompleteDetails | None
+    instructions: str | None
+    max_output_tokens: int | None
+    metadata: dict[str, str]
+    model: str
+    output: list[OutputMessage]
+    parallel_tool_calls: bool
+    previous_response_id: None
+    store: Literal[False]
+    temperature: float
+    text: dict[str, dict[str, str]]
+    tool_choice: Literal["auto"]
+    tools: list[str]  # always empty
+    top_p: float
+    truncation: Literal["disabled"]
+    usage: ResponseUsage
+
+
 class Target(ResponseBody):
     """A text written from a source; the one of an empty source has no score."""
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
 from fastapi import Request
@@ -50,34 +51,51 @@ async def event_stream(
     head: JsonObject,
     options: StreamOptions | None,
 ) -> StreamingResponse:
-    """A stream of chunks that ends with [DONE]. `head` is common to all chunks, `usage` is called at the end.
-
-    The first chunk is awaited here, so that a request that is refused gets a plain response with its status.
-    """
-    first = await until_disconnect(request, anext(chunks))
+    """A stream of chunks that ends with [DONE]. `head` is common to all chunks, `usage` is called at the end."""
     wants_usage = bool(options and options.include_usage)
     no_usage: JsonObject = {"usage": None} if wants_usage else {}
 
-    async def events() -> AsyncIterator[str]:
-        try:
-            yield _event(first | no_usage)
+    async def events() -> AsyncGenerator[str, None]:
+        async with aclosing(chunks):
             async for chunk in chunks:
-                yield _event(chunk | no_usage)
-            if wants_usage:
-                yield _event(head | {"choices": [], "usage": usage()})
+                yield event_text(chunk | no_usage)
+        if wants_usage:
+            yield event_text(head | {"choices": [], "usage": usage()})
+
+    return await stream_response(request, events(), lambda error: event_text(error.to_json()), DONE)
+
+
+async def stream_response(
+    request: Request, events: AsyncGenerator[str, None], to_event: Callable[[APIError], str], last: str = ""
+) -> StreamingResponse:
+    """A response of these events, as `event_text` writes them, and `last` in the end.
+
+    The first event is awaited here, so that a request that is refused gets a plain response with its status; an error
+    after that becomes an event.
+    """
+    first = await until_disconnect(request, anext(events))
+
+    async def guarded() -> AsyncIterator[str]:
+        try:
+            yield first
+            async for event in events:
+                yield event
         except UserError as error:
-            yield _event(APIError.from_user_error(error).to_json())
+            yield to_event(APIError.from_user_error(error))
         except APIError as error:
-            yield _event(error.to_json())
+            yield to_event(error)
         except Exception:
             log.exception("a stream broke off")
-            yield _event(internal_error().to_json())
+            yield to_event(internal_error())
         finally:
-            await chunks.aclose()
-        yield DONE
+            await events.aclose()
+        if last:
+            yield last
 
-    return StreamingResponse(events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return StreamingResponse(guarded(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
-def _event(value: object) -> str:
-    return f"data: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}\n\n"
+def event_text(value: JsonObject, name: str | None = None) -> str:
+    """A server-sent event, with a name or without."""
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {name}\ndata: {data}\n\n" if name else f"data: {data}\n\n"

@@ -1,10 +1,12 @@
 """/tokenize, /detokenize and /tokenizer_info, as vLLM has them and lm-eval uses them."""
 
+from typing import Annotated
+
 from fastapi import FastAPI
 from pydantic import Field
 
 from chainrule.serving.errors import APIError
-from chainrule.serving.requests import Ids, ModelName, RequestBody, Text
+from chainrule.serving.requests import Ids, RequestBody, Text
 from chainrule.serving.responses import (
     DetokenizeResponse,
     JsonObject,
@@ -15,37 +17,40 @@ from chainrule.serving.responses import (
 from chainrule.serving.service import Service
 from chainrule.text.base import EOS, Tokenizer
 
+TokenizerOf = Annotated[
+    str | None, Field(max_length=4096, description="One of /v1/models; needed where their tokenizers differ.")
+]
+
 
 class TokenizeRequest(RequestBody):
     """A prompt that consists of the end token's name alone becomes that token, which no other text can contain."""
 
-    model: ModelName = None
+    model: TokenizerOf = None
     prompt: Text
     add_special_tokens: bool = Field(False, description="Put the end token, with which every text begins, in front.")
     return_token_strs: bool = False
 
 
 class DetokenizeRequest(RequestBody):
-    model: ModelName = None
+    model: TokenizerOf = None
     tokens: Ids
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
     @app.post("/tokenize", summary="The ids of a text.", response_model=None, responses=declare(TokenizeResponse))
     async def tokenize(body: TokenizeRequest) -> JsonObject:
-        served = service.models.language_model(body.model)
-        tokenizer = served.tokenizer
+        tokenizer, longest = service.models.tokenizer(body.model)
         ids = [tokenizer.eos] if body.prompt == EOS else tokenizer.encode(body.prompt).tolist()
         if body.add_special_tokens:
             ids = [tokenizer.eos, *ids]
-        tokens: JsonObject = {"tokens": ids, "count": len(ids), "max_model_len": served.context_length}
+        tokens: JsonObject = {"tokens": ids, "count": len(ids), "max_model_len": longest}
         return tokens | ({"token_strs": [token_name(tokenizer, id) for id in ids]} if body.return_token_strs else {})
 
     @app.post(
         "/detokenize", summary="The text of some ids.", response_model=None, responses=declare(DetokenizeResponse)
     )
     async def detokenize(body: DetokenizeRequest) -> JsonObject:
-        tokenizer = service.models.language_model(body.model).tokenizer
+        tokenizer, _ = service.models.tokenizer(body.model)
         check_ids(tokenizer, body.tokens, "tokens")
         return {"prompt": tokenizer.decode(body.tokens)}
 
@@ -56,14 +61,14 @@ def add_routes(app: FastAPI, service: Service) -> None:
         responses=declare(TokenizerInfoResponse),
     )
     async def tokenizer_info(model: str | None = None) -> JsonObject:
-        served = service.models.language_model(model)
+        tokenizer, longest = service.models.tokenizer(model)
         return {
             "tokenizer_class": "chainrule",
-            "kind": served.tokenizer.kind,
-            "vocab_size": served.tokenizer.vocabulary_size,
-            "model_max_length": served.context_length,
+            "kind": tokenizer.kind,
+            "vocab_size": tokenizer.vocabulary_size,
+            "model_max_length": longest,
             "eos_token": EOS,
-            "eos_token_id": served.tokenizer.eos,
+            "eos_token_id": tokenizer.eos,
             "bos_token": None,
             "pad_token": None,
             "chat_template": None,

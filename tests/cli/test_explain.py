@@ -36,6 +36,18 @@ def test_explain_as_json_adds_up(chainrule: Command, run: str):
     assert found["evidence"]["count"] == sum("cow eats" in line for line in LINES) - _kept_aside(run, "cow eats")
 
 
+def test_explain_a_transformer_after_a_word_or_two(chainrule: Command, cows: Path):
+    """Fewer tokens than its longest hashed n-gram has."""
+    settings = ("--tokenizer", "words", "--set", "ngram_order=4", "--set", "steps=2", "--set", "batch_size=2")
+    assert chainrule("train", cows, "--model", "transformer", "--size", "tiny", *settings)[0] == 0
+    for text in ("", "the", "the red", "the red cow"):
+        code, out, _ = chainrule("explain", "runs/cows", text, "--json")
+        found = json.loads(out)
+        assert code == 0
+        assert [word.strip() for word in found["tokens"]] == ["<eos>", *text.split()]
+        assert len(found["importance"]["gradient"]) == len(text.split())  # without <eos>
+
+
 def _kept_aside(run: str, words: str) -> int:
     from chainrule.runs.folder import Run
 

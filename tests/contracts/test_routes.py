@@ -19,7 +19,7 @@ from chainrule.api import AnyRun
 from chainrule.generation.batch import random_stream
 from chainrule.models import contextmixing, ensemble
 from chainrule.serving.app import make_app
-from tests.contracts.runs import ALL, LANGUAGE, TEXT
+from tests.contracts.runs import ALL, LANGUAGE, LEARNING, TEXT
 from tests.serving.toys import toy_service
 
 SERVED = [name for name in ALL if name != "tagger"]  # `chainrule serve` refuses it: see test_commands.py
@@ -32,6 +32,7 @@ PROMPT, SEED, TOKENS = "the cow", 1, 4
 SAMPLED = {"prompt": PROMPT, "max_tokens": TOKENS, "seed": SEED}
 SCORED = {"prompt": PROMPT, "max_tokens": 0, "echo": True, "logprobs": 1}
 CHAT = {"messages": [{"role": "user", "content": PROMPT}], "max_tokens": TOKENS, "seed": SEED}
+RESPOND = {"input": PROMPT, "max_output_tokens": TOKENS, "seed": SEED}
 
 Answer = Any  # what JSON holds
 
@@ -88,6 +89,18 @@ def check_completions(run: Any, answer: Answer) -> None:
 
 def check_chat(run: Any, answer: Answer) -> None:
     assert 1 <= answer["usage"]["completion_tokens"] <= TOKENS
+
+
+def check_responses(run: Any, answer: Answer) -> None:
+    """The text is the continuation of the transcript."""
+    settings = {"seed": SEED, "max_tokens": TOKENS, "stop": ("\nUser:", "\nAssistant:")}
+    [own] = run.samples(f"User: {PROMPT}\nAssistant:", **settings)
+    assert answer["output"][0]["content"][0]["text"] == own.text.removeprefix(" ")
+
+
+def check_embeddings(run: Any, answer: Answer) -> None:
+    (found,) = answer["data"]
+    np.testing.assert_allclose(found["embedding"], run.embed(PROMPT), rtol=1e-4, atol=1e-5)
 
 
 def check_translation(run: Any, answer: Answer) -> None:
@@ -169,6 +182,8 @@ ROUTES = {
     "/metrics": Route(check_metrics),
     "/v1/completions": Route(check_completions, {"json": SAMPLED}, LANGUAGE),
     "/v1/chat/completions": Route(check_chat, {"json": CHAT}, LANGUAGE),
+    "/v1/responses": Route(check_responses, {"json": RESPOND}, LANGUAGE),
+    "/v1/embeddings": Route(check_embeddings, {"json": {"input": PROMPT}}, LEARNING),
     "/v1/translate": Route(check_translation, {"json": {"text": "rot", "max_tokens": TOKENS}}, ["conditional"]),
     "/alignment": Route(check_alignment, {"json": {"text": "rot"}}, ["conditional"]),
     "/tokenize": Route(check_tokenize, {"json": {"prompt": PROMPT}}, LANGUAGE),

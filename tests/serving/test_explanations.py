@@ -1,5 +1,6 @@
 """/explain tells what explaining from Python tells, of every kind, cut to what a page can show."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,21 @@ import pytest
 from fastapi.testclient import TestClient
 
 import chainrule
+from chainrule.serving.app import make_app
+from tests.serving.toys import TOY_TEXT, toy_service
 
 TEXT = "On day 7 the red cow"
+
+
+@pytest.fixture(scope="module")
+def short_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    """A Transformer of words whose tables have n-grams of up to four of them."""
+    folder = tmp_path_factory.mktemp("short")
+    (folder / "cows.txt").write_text(TOY_TEXT, encoding="utf-8")
+    settings = {"tokenizer": "words", "ngram_order": 4, "steps": 2, "batch_size": 2}
+    chainrule.train(folder / "cows.txt", model="transformer", size="tiny", path=folder / "words", **settings)
+    with TestClient(make_app(toy_service([folder / "words"])), base_url="http://localhost") as client:
+        yield client
 
 
 def ask(toy_client: TestClient, **body: Any) -> dict[str, Any]:
@@ -62,6 +76,14 @@ def test_ids_are_explained_as_they_are(toy_client: TestClient, toys: list[Path])
     assert by_ids["probability"] == by_text["probability"]
     letters = [tokenizer.eos, *(int(tokenizer.encode(letter)[0]) for letter in "cow")]  # no text gives these ids
     assert ask(toy_client, model="transformer", prompt=letters)["tokens"] == ["<eos>", "c", "o", "w"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 3])
+def test_a_prompt_shorter_than_the_longest_hashed_ngram(short_client: TestClient, length: int):
+    prompt = " ".join("the red cow".split()[:length])
+    told = ask(short_client, prompt=prompt)
+    assert [word.strip() for word in told["tokens"]] == ["<eos>", *prompt.split()]
+    assert len(told["importance"]["gradient"]) == length  # without <eos>
 
 
 def test_the_former_name_of_top_is_understood(toy_client: TestClient):

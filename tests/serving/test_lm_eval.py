@@ -1,7 +1,7 @@
 """lm-eval's `local-completions`, unmodified: what it measures over HTTP is what we measure ourselves."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import log
 from pathlib import Path
 from typing import Any
@@ -40,8 +40,15 @@ TASKS: dict[str, dict[str, Any]] = {
 Evaluate = Callable[..., Any]
 
 
+@pytest.fixture(scope="module")
+def words(serve: Callable[..., Any]) -> Iterator[Live]:
+    """Two runs of one tokenizer, since lm-eval's remote tokenizer names no model."""
+    with serve("cows", "lstm") as server:
+        yield server
+
+
 @pytest.fixture
-def evaluate(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
+def evaluate(live: Live, words: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Evaluate:
     """evaluate(["choice"], model="cows", ...): the figures of tasks and, of each, what was asked and answered."""
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         monkeypatch.setenv(name, "1")
@@ -57,7 +64,8 @@ def evaluate(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Eva
         (tmp_path / f"{name}.yaml").write_text(json.dumps(whole))
 
     def run(tasks: list[str], **settings: Any) -> Any:
-        model = LocalCompletionsAPI(base_url=f"{live.url}/v1/completions", **settings)
+        server = words if settings["model"] in ("cows", "lstm") else live
+        model = LocalCompletionsAPI(base_url=f"{server.url}/v1/completions", **settings)
         manager = TaskManager(include_path=str(tmp_path), include_defaults=False)
         return lm_eval.simple_evaluate(model, tasks=tasks, task_manager=manager, bootstrap_iters=0)
 
@@ -143,3 +151,8 @@ def test_by_text(evaluate: Evaluate, runs: dict[str, TrainedRun]):
     found = evaluate(["choice", "generate"], model="lstm", tokenized_requests=False)
     check_choices(found, runs["lstm"], has_end=True)
     check_generated(found, runs["lstm"])
+
+
+def test_a_server_of_several_tokenizers_is_refused_rather_than_measured_by_the_wrong_one(evaluate: Evaluate):
+    with pytest.raises(RuntimeError, match="tokenizer_info failed .* 400"):
+        evaluate(["choice"], model="transformer", tokenizer_backend="remote")

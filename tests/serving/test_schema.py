@@ -21,7 +21,8 @@ TOO_LARGE = 413
 DECLARED = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 PATHS = {
     "/v1/models", "/v1/models/{id}", "/health", "/metrics", "/v1/completions", "/v1/chat/completions", "/tokenize",
-    "/detokenize", "/tokenizer_info", "/v1/translate",
+    "/detokenize", "/tokenizer_info", "/v1/translate", "/v1/responses",
+    "/v1/embeddings",
 }  # fmt: skip
 
 
@@ -63,6 +64,8 @@ def test_every_answer_is_one_that_is_declared(api: Any, path: str):
     [
         ("/v1/completions", {"prompt": ["on day", "é"], "max_tokens": 4, "suffix": None, "best_of": None, "stop": "x"}),
         ("/v1/chat/completions", {"max_completion_tokens": 4, "logprobs": True}),
+        ("/v1/responses", {"max_output_tokens": 4}),
+        ("/v1/embeddings", {"model": "lstm", "input": ["on day", "é", ""], "dimensions": None}),
         ("/tokenize", {}),
         ("/detokenize", {"tokens": [0, 1, 5]}),
         ("/v1/translate", {"model": "cross", "text": ["rot", "", "é"], "beam": 3, "n": 2, "max_tokens": 4}),
@@ -74,7 +77,16 @@ def test_answers_to_what_can_be_done_are_declared_too(api: Any, path: str, fixed
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/v1/translate"]
+    "path",
+    [
+        "/v1/completions",
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/embeddings",
+        "/tokenize",
+        "/detokenize",
+        "/v1/translate",
+    ],
 )
 def test_what_the_schema_does_not_allow_is_refused(api: Any, path: str):
     assert check(api[path]["POST"], GenerationMode.NEGATIVE, [*DECLARED, negative_data_rejection])[400] > 30

@@ -1,5 +1,6 @@
 """The HTTP routes, from the application's own OpenAPI description."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import chainrule
 from tools.local_server import application
 from tools.reference.markdown import code, paragraphs, table
 
+WITHOUT_EFFECT = ("Ignored", "Any other value is not supported")  # of OpenAI's fields: they stand last
 LARGE = 2**31 - 1  # a limit that only keeps numbers within their type
 
 
@@ -62,7 +64,7 @@ def _fields(operation: dict[str, Any], schema: dict[str, Any]) -> list[list[str]
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     body = _resolved(content.get("schema", {}), schema)
     required = body.get("required", [])
-    return [
+    rows = [
         [
             code(name),
             code(_kind(each, schema)),
@@ -71,6 +73,7 @@ def _fields(operation: dict[str, Any], schema: dict[str, Any]) -> list[list[str]
         ]
         for name, each in body.get("properties", {}).items()
     ]
+    return sorted(rows, key=lambda row: row[-1].startswith(WITHOUT_EFFECT))
 
 
 def _resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def _kind(part: dict[str, Any], schema: dict[str, Any]) -> str:
     if "const" in part:
         return str(part["const"])
     if "enum" in part:
-        return " or ".join(map(str, part["enum"]))
+        return " or ".join(each if isinstance(each, str) else json.dumps(each) for each in part["enum"])
     if part.get("type") == "array":
         return f"list of {_kind(part.get('items', {}), schema)}"
     low, high = part.get("minimum"), part.get("maximum")

@@ -44,6 +44,6 @@ def _credit_ngrams(table: HashedNgrams, ids: np.ndarray, slopes: Tensor) -> Tens
     for n, places in enumerate(hashes, 2):
         vectors = table.weight.detach()[places[0] + (n - 2) * table.rows]  # (time, width)
         share = (vectors * slopes).sum(-1) / torch.arange(1, len(ids) + 1).clamp(max=n)
-        for back in range(n):
+        for back in range(min(n, len(ids))):
             total[: len(total) - back] += share[back:]
     return total

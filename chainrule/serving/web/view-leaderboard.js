@@ -33,7 +33,7 @@ export function show(container, context) {
     if (!shown.length) {
       const under = boards.length ? `The comparison ${boards[0].name} has no table yet.` : "No comparison is served.";
       replace(body, nothing(`${under} This trains every kind of model on your text and shows it here:`,
-        "chainrule compare poems.txt\nchainrule serve runs/comparisons/poems"));
+        "chainrule compare poems.txt\nchainrule serve runs/poems-comparison"));
       return;
     }
     const { name, table } = shown[Math.min(at, shown.length - 1)];

@@ -237,6 +237,25 @@ def test_vectors_of_ngrams_are_credited_to_their_tokens():
     assert (both - of_embeddings)[-1] == pytest.approx(float(by_order[0] / 2 + by_order[1] / 3), rel=1e-5)
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_text_shorter_than_the_longest_ngram_shares_out_the_same_sum(length: int):
+    """An n-gram that reaches back beyond the text counts in equal parts for the tokens that there are."""
+    model = build("transformer", ngram_order=5, embedding_norm=True).double()
+    ids = IDS[:length]
+    both = gradient_times_input(model, ids, 7, steps=1)
+    assert both is not None
+    of_tokens, of_ngrams = token_gradients(model, ids, 7, 0.5)
+    of_embeddings = (of_tokens.difference * of_tokens.slope).sum(-1).numpy()
+    places = _places(model, ids)  # (time, orders)
+    expected = np.zeros(length)
+    for end in range(length):
+        for n, place in enumerate(places[end].tolist(), 2):
+            first = max(end - n + 1, 0)
+            credit = float((model.ngrams.weight.detach()[place] * of_ngrams.slope[end]).sum())
+            expected[first : end + 1] += credit / (end + 1 - first)
+    np.testing.assert_allclose(both - of_embeddings, expected, rtol=1e-5, atol=1e-9)
+
+
 def _places(model: Any, ids: np.ndarray) -> torch.Tensor:
     """The rows of the table that each position adds up: (time, orders)."""
     seen: list[torch.Tensor] = []

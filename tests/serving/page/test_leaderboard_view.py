@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from chainrule.analysis.compare.compare import default_path
 from tests.serving.page.waiting import until
 
 ROWS = [
@@ -65,4 +66,6 @@ def test_the_line_joins_those_that_nothing_cheaper_beats(shown: Any):
 def test_without_a_comparison_it_says_how_to_make_one(page: Any):
     page.goto("/#/leaderboard")
     until(page, "document.querySelector('.nothing') !== null")
-    assert "chainrule compare poems.txt" in page.inner_text(".nothing")
+    said = page.inner_text(".nothing")
+    assert "chainrule compare poems.txt" in said
+    assert f"chainrule serve {default_path(['poems.txt']).as_posix()}" in said  # the folder that `compare` writes
