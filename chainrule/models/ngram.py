@@ -64,7 +64,7 @@ class Model(LanguageModel):
             raise UserError(
                 f"'{IMPORTED}' is for models read from a file; to train, choose one of {', '.join(METHODS)}"
             )
-        smoothing = Smoothing(k=config.k, thresholds=config.prune)
+        smoothing = Smoothing(config.k, config.alpha, config.discounts, config.prune)
         held_out = None if held_out is None else np.ascontiguousarray(held_out, np.uint32)
         estimates = METHODS[config.smoothing](trie, smoothing, held_out)
         if any(config.prune):
@@ -165,6 +165,7 @@ class Model(LanguageModel):
         estimates = self.estimates
         facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
         facts |= {"is_normalised": estimates.is_normalised, "notes": estimates.notes, "discounts": estimates.discounts}
+        facts["unseen_backoff"] = estimates.unseen_backoff
         save_arrays(path, arrays, {"architecture": "ngram", "model": json.dumps(facts)})
 
     @classmethod
@@ -172,7 +173,8 @@ class Model(LanguageModel):
         arrays, metadata = load_arrays(path)
         try:
             facts = json.loads(metadata["model"])
-            config = Config(**facts["config"] | {"prune": tuple(facts["config"]["prune"])})
+            lists = {name: tuple(facts["config"].get(name, ())) for name in ("prune", "discounts")}
+            config = Config(**facts["config"] | lists)
             model = cls(config, facts["vocabulary_size"], facts["eos"])
             model.trie = Trie.from_arrays(arrays, model.vocabulary_size, model.eos)
             estimated = (arrays["log_probability"], arrays["backoff"])
@@ -181,7 +183,9 @@ class Model(LanguageModel):
                 raise ValueError("its order is not that of its settings")
             if any(a.dtype != np.float32 or a.shape != (size,) for a, size in zip(estimated, sizes, strict=True)):
                 raise ValueError("its probabilities are not one per n-gram")
-            model.estimates = Estimates(*estimated, facts["is_normalised"], facts["notes"], facts["discounts"])
+            model.estimates = Estimates(
+                *estimated, facts["is_normalised"], facts["notes"], facts["discounts"], facts.get("unseen_backoff", 0.0)
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"'{path}' does not hold an n-gram model ({error!r}); train it again") from None
         return model

@@ -13,6 +13,7 @@ import pytest
 from tests.cli.cows import LINES
 
 Result = tuple[int, str, str]
+NGRAM = {"order": 5, "smoothing": "modified-kneser-ney", "k": 1.0, "alpha": 0.4, "discounts": [], "prune": []}
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_train_prints_json_that_says_everything(chainrule, cows):
     result = json.loads(out)
     assert code == 0
     assert result["run"] == "runs/w"
-    assert result["config"]["model"] == {"order": 2, "smoothing": "witten-bell", "k": 1.0, "prune": []}
+    assert result["config"]["model"] == NGRAM | {"order": 2, "smoothing": "witten-bell"}
     assert result["validation"]["bits_per_byte"] > 0
     assert json.loads((Path("runs/w") / "config.json").read_text()) == result["config"]
 
@@ -51,10 +52,44 @@ def test_settings_layer_defaults_size_file_flags_set(chainrule, cows, tmp_path):
 
     assert model()["order"] == 5
     assert model("--size", "large")["order"] == 7
-    assert model("--size", "large", "--config", "s.json") == {"order": 2, "smoothing": "katz", "k": 1.0, "prune": []}
+    assert model("--size", "large", "--config", "s.json") == NGRAM | {"order": 2, "smoothing": "katz"}
     assert model("--config", "s.json", "--order", "4")["order"] == 4
     assert model("--config", "s.json", "--order", "4", "--set", "order=6")["order"] == 6
     assert model("--prune", "0 0 1")["prune"] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "assignment", "stored"),
+    [
+        ("stupid-backoff", "alpha=0.3", {"alpha": 0.3}),
+        ("absolute", "discounts=0.75", {"discounts": [0.75]}),
+        ("kneser-ney", "discounts=0.75", {"discounts": [0.75]}),
+        ("modified-kneser-ney", "discounts=0.5 1 1.5", {"discounts": [0.5, 1.0, 1.5]}),
+    ],
+)
+def test_the_numbers_of_a_smoothing_are_set_by_name(chainrule, cows, smoothing, assignment, stored):
+    code, out, _ = chainrule("train", cows, "--json", "--smoothing", smoothing, "--set", assignment)
+    assert code == 0
+    assert json.loads(out)["config"]["model"].items() >= stored.items()
+    name = assignment.partition("=")[0]
+    assert name in chainrule("show", "runs/cows")[1]
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "assignment", "sentence"),
+    [
+        ("stupid-backoff", "alpha=0", "alpha must be above 0 and at most 1, got 0"),
+        ("katz", "alpha=0.3", "alpha is a setting of stupid-backoff, and the smoothing is katz; leave it out"),
+        ("absolute", "discounts=1.2", "the discount of a count of 1 must be above 0 and at most 1, got 1.2"),
+        ("absolute", "discounts=0.5 1 3.5", "the discount of a count of 3 must be above 0 and at most 3, got 3.5"),
+        ("absolute", "discounts=0.5 1", "discounts are one number, or three"),
+        ("witten-bell", "discounts=0.7", "absolute, and the smoothing is witten-bell; leave them out"),
+    ],
+)
+def test_impossible_numbers_of_a_smoothing_are_refused(chainrule, cows, smoothing, assignment, sentence):
+    code, _, err = chainrule("train", cows, "--smoothing", smoothing, "--set", assignment)
+    assert code == 2
+    assert sentence in " ".join(err.split())
 
 
 def test_train_reads_standard_input(cows):
