@@ -29,6 +29,7 @@ from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
 from chainrule.data.texts import Texts as Texts
 from chainrule.data.texts import is_texts
+from chainrule.data.windows import random_windows as random_windows
 from chainrule.errors import UserError
 from chainrule.models.mix import Config as MixConfig
 from chainrule.runs.folder import Run
