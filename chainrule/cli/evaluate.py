@@ -26,6 +26,7 @@ def command(
     unit: options.Unit = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
+    delimiter: options.Delimiter = "auto",
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
@@ -47,7 +48,8 @@ def command(
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    text = loaded.open_text(inputs or None, {"unit": unit, "field": field, "encoding": encoding})
+    reading: dict[str, object] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
+    text = loaded.open_text(inputs or None, reading)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
     result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
     if as_json:

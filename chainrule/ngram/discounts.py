@@ -28,7 +28,10 @@ class Discounts:
 
 def fixed(values: tuple[float, ...]) -> Discounts | None:
     """The discounts that someone chose: one for all counts, or three; None where they chose none."""
-    return Discounts(*(values if len(values) == 3 else values * 3)) if values else None
+    if not values:
+        return None
+    one, two, more = values if len(values) == 3 else values * 3
+    return Discounts(one, two, more)
 
 
 def check_fixed(values: tuple[float, ...]) -> None:
