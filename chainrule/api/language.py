@@ -10,6 +10,7 @@ from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.errors import UserError
+from chainrule.evaluation.rows import RowFigures, choose_columns, score_rows
 from chainrule.evaluation.text import Text, evaluate_text
 from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
 from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
@@ -118,6 +119,14 @@ class TrainedRun(Run):
         """
         names = None if inputs is None else input_names(inputs)
         return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
+
+    def score(self, texts: Any, *, column: str | None = None, ids: Any = None) -> list[RowFigures]:
+        """How probable each text is: a row of figures each, in their order, empty texts too (as None).
+
+        `texts` are strings, a column of a table such as df["review"], or the table with `column="review"`; `ids` one for
+        each text, or the name of a column. `pandas.DataFrame(run.score(df["review"]))` has a row for each of df's.
+        """
+        return score_rows(self, *choose_columns(texts, column, ids))
 
     def open_text(self, names: list[str] | None, reading: dict[str, object]) -> Text:
         """The text to measure on; None: what was kept aside. How it is cut depends on the text and on `reading` alone,

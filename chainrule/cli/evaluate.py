@@ -23,6 +23,10 @@ def command(
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
     documents: Annotated[bool, typer.Option("--documents", help="Also the figures of every document.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the figures of every document as a table; - for standard output."),
+    ] = None,
     unit: options.Unit = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
@@ -42,7 +46,13 @@ def command(
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     opened = Run(run, task=None)
     if opened.task != LANGUAGE:
-        asked = {"--against": against, "--documents": documents, "--unit": unit != "auto", "--quantize": quantize}
+        asked = {
+            "--against": against,
+            "--documents": documents,
+            "--csv": csv,
+            "--unit": unit != "auto",
+            "--quantize": quantize,
+        }
         _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
         return
     loaded = load(run, "language")
@@ -51,11 +61,32 @@ def command(
     reading: dict[str, object] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
     text = loaded.open_text(inputs or None, reading)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
-    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
+    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents or csv is not None, against)}
+    if csv is not None:
+        _write_csv(result["per_document"] if documents else result.pop("per_document"), csv)
+    if csv == "-":
+        return
     if as_json:
         print_json(result)
     else:
         _report(result, loaded.tokenizer.is_closed)
+
+
+def _write_csv(figures: "list[DocumentFigures]", name: str) -> None:
+    """The figures of every document as a table with a header; a figure that is not given is an empty field."""
+    import csv
+    import sys
+    from contextlib import nullcontext
+
+    from chainrule.errors import UserError
+
+    try:
+        with nullcontext(sys.stdout) if name == "-" else open(name, "w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, list(figures[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(figures)
+    except OSError as error:
+        raise UserError(f"cannot write '{name}': {error.strerror}") from None
 
 
 def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """The command line as a person meets it: every command run whole, in this process."""
 
+import csv
 import gzip
 import json
 import os
@@ -131,6 +132,20 @@ def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
     assert len(result["per_document"]) == 200
     assert chainrule("evaluate", run, cows, "--documents")[1].count("bits per byte, ") == 200
     assert sum(each["nats"] for each in result["per_document"]) == pytest.approx(result["nats"])
+
+
+def test_evaluate_writes_the_figures_of_documents_as_a_table(chainrule, run, cows):
+    figures = json.loads(chainrule("evaluate", run, cows, "--json", "--documents", "--csv", "figures.csv")[1])
+    rows = list(csv.DictReader(Path("figures.csv").read_text().splitlines()))
+    assert [{**row, "nats": float(row["nats"])} for row in rows] == [
+        {name: value if name == "nats" else str(value) for name, value in each.items()}
+        for each in figures["per_document"]
+    ]
+    assert len(rows) == 200
+    code, out, _ = chainrule("evaluate", run, cows, "--csv", "-")
+    assert code == 0
+    assert out == Path("figures.csv").read_text()
+    assert "cannot write 'none/a.csv'" in chainrule("evaluate", run, cows, "--csv", "none/a.csv")[2]
 
 
 def test_evaluate_against_another_run_says_whether_the_difference_is_real(chainrule, run, cows):
