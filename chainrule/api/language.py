@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
+from chainrule.analysis.followers import Followers, count_followers
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
@@ -94,6 +95,10 @@ class TrainedRun(Run):
             "places": [asdict(place) for place in places],
         }
 
+    def counts(self, text: str) -> Followers:
+        """Of an n-gram: what followed the last words of the text, how often, and with what probability."""
+        return count_followers(self.model, self.tokenizer, text, self.architecture)
+
     def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: object) -> Explanation:
         """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
         if "faces" in sampling:  # the former name of `top`
@@ -123,8 +128,9 @@ class TrainedRun(Run):
     def score(self, texts: Any, *, column: str | None = None, ids: Any = None) -> list[RowFigures]:
         """How probable each text is: a row of figures each, in their order, empty texts too (as None).
 
-        `texts` are strings, a column of a table such as df["review"], or the table with `column="review"`; `ids` one for
-        each text, or the name of a column. `pandas.DataFrame(run.score(df["review"]))` has a row for each of df's.
+        `texts` are strings, a column of a table such as df["review"], or a table with `column="review"`; `ids` are
+        one for each text, or the name of a column. pandas.DataFrame(run.score(df["review"])) has a row for each of
+        df's.
         """
         return score_rows(self, *choose_columns(texts, column, ids))
 

@@ -1,5 +1,6 @@
 """`chainrule evaluate`: how well a model predicts a text."""
 
+from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -116,7 +117,7 @@ def _report(result: dict[str, Any], is_closed: bool) -> None:
     for each in result.get("per_document", []):
         print(f"{each['path']}:{each['line']}\t{_describe_document(each)}")
     if "against" in result:
-        report_difference(result["against"])
+        report_difference(result["against"], _trained_on_it(result))
         for seen in describe_seen(result["against"]["run"], result["against"]["other_seen"]):
             print(seen)
     for passage in result["worst_passages"]:
@@ -169,14 +170,24 @@ def describe_unknown(result: dict[str, Any]) -> str:
     return text if rest is None else f"{text}; perplexity of the rest {number(rest)}"
 
 
-def report_difference(against: "Against") -> None:
+def _trained_on_it(result: dict[str, Any]) -> list[str]:
+    """The two runs of a comparison, as far as they were trained on documents of the text."""
+    seen = {result["run"]: result["seen"], result["against"]["run"]: result["against"]["other_seen"]}
+    return [run for run, found in seen.items() if found is not None and found["documents"]]
+
+
+def report_difference(against: "Against", trained_on_it: Sequence[str] = ()) -> None:
+    """Print the difference of two runs, and whether it is real; `trained_on_it` are those that know the text."""
+    but = f"; but {' and '.join(trained_on_it)} learned from this text, so this is no test" if trained_on_it else ""
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"
-        print(f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f})")
+        print(
+            f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f}){but}"
+        )
         return
     word = "better" if gap < 0 else "worse"
     floor = 2 / (against["rounds"] + 1)
     chance = f"p ≤ {floor:.3f}" if against["p_value"] <= floor else f"p = {against['p_value']:.3f}"
     interval = f"95 % interval {ends[0]:.4f} to {ends[1]:.4f}, {chance}"
-    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval})")
+    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval}){but}")

@@ -72,9 +72,12 @@ class Model(LanguageModel):
         self.trie, self.estimates = trie, estimates
         return self
 
-    def _require_counts(self) -> None:
+    def _require_whole_counts(self) -> None:
         if any(self.config.prune) or self.config.smoothing == IMPORTED:
             raise UserError("the counts of a pruned or imported model are not all there; train one without pruning")
+
+    def _require_counts(self) -> None:
+        self._require_whole_counts()
         if METHODS[self.config.smoothing].fits_held_out:
             raise UserError(
                 f"{self.config.smoothing} weights were fitted on held-out text that is not here; use another smoothing"
@@ -115,6 +118,21 @@ class Model(LanguageModel):
         contexts, state = slide(state, np.asarray(tokens, np.int64))
         lengths = context_lengths(self.trie, contexts.reshape(tokens.size, self.config.order - 1))
         return lengths.reshape(tokens.shape), state
+
+    def followers(self, context: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that followed these words, at most n - 1 of them, and how often each did."""
+        self._require_whole_counts()
+        node = self._counted().context_node(context)
+        low, high = (0, 0) if node is None else self.trie.first_child[node : node + 2].tolist()
+        followed = np.arange(low, high)[self.trie.count[low:high] > 0]
+        return self.trie.word[followed].astype(np.int64), self.trie.count[followed].astype(np.int64)
+
+    def distribution(self, context: list[int]) -> np.ndarray:
+        """log p(. | context) of the whole vocabulary, after at most n - 1 words, or none."""
+        padded = np.full((1, self.config.order - 1), -1, np.int64)
+        padded[0, self.config.order - 1 - len(context) :] = context
+        found: np.ndarray = distributions(self.trie, self.estimates, padded)[0]
+        return found
 
     def matched_context(self, ids: np.ndarray) -> list[int]:
         """The longest end of the text that is a context of the model."""

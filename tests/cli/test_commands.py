@@ -349,7 +349,14 @@ def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
     trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
     out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
     assert "better than runs/one: significant" in out
+    assert f"; but {run} and runs/one learned from this text, so this is no test" in out
     said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
     assert f"{run} {said}" in out
     assert f"runs/one {said}" in out
-    assert "was trained on" not in chainrule("evaluate", run)[1]
+    Path("new.txt").write_text("".join(f"in week {i} the cow eats corn\n" for i in range(200)))
+    chainrule("train", "new.txt", "--order", 1, "--as", "runs/other")
+    out = chainrule("evaluate", run, "new.txt", "--against", "runs/other")[1]
+    assert "; but runs/other learned from this text, so this is no test" in out
+    kept = chainrule("evaluate", run, "--against", "runs/one")[1]
+    assert "was trained on" not in kept
+    assert "no test" not in kept
