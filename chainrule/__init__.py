@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from chainrule.api import load_pairs as load_pairs
     from chainrule.api import load_tokenizer as load_tokenizer
     from chainrule.api import mix as mix
+    from chainrule.api import random_windows as random_windows
     from chainrule.api import resume as resume
     from chainrule.api import train as train
     from chainrule.api import train_pairs as train_pairs
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from chainrule.api import train_tokenizer as train_tokenizer
 
 __all__ = [
-    "Texts", "__version__", "compare", "import_model", "load", "load_pairs", "load_tokenizer", "mix", "resume",
-    "train", "train_pairs", "train_tagger", "train_tokenizer",
+    "Texts", "__version__", "compare", "import_model", "load", "load_pairs", "load_tokenizer", "mix",
+    "random_windows", "resume", "train", "train_pairs", "train_tagger", "train_tokenizer",
 ]  # fmt: skip
 
 

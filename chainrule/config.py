@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_origin, get_type_hints
 
 from chainrule.errors import UserError, did_you_mean
 
@@ -91,7 +91,10 @@ def _check(name: str, kind: Any, value: object, where: str, from_text: bool) -> 
 
     try:
         if from_text and isinstance(value, str) and kind is not str:
-            return TypeAdapter(kind).validate_python(_parse(value))
+            value = _parse(value)
+            if get_origin(kind) is tuple and not isinstance(value, list):
+                value = [value]  # '0.75' -> (0.75,)
+            return TypeAdapter(kind).validate_python(value)
         return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
     except (ValidationError, TypeError):
         label = getattr(kind, "__name__", str(kind)) if "[" not in str(kind) else str(kind)

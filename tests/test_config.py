@@ -31,6 +31,7 @@ def test_settings_survive_json():
         ("name", "3", "3"),
         ("prune", "0 0 1", (0, 0, 1)),
         ("prune", "0,1", (0, 1)),
+        ("prune", "0", (0,)),
         ("limit", "null", None),
         ("limit", "9", 9),
         ("is_tied", "true", True),

@@ -29,8 +29,10 @@ from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.split import Splitting
 from chainrule.data.texts import Texts as Texts
 from chainrule.data.texts import is_texts
+from chainrule.data.windows import random_windows as random_windows
 from chainrule.errors import UserError
 from chainrule.models.mix import Config as MixConfig
+from chainrule.ngram.lesson import LESSON, check_lesson
 from chainrule.runs.folder import Run
 from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
@@ -71,6 +73,8 @@ def train(inputs: Inputs = DEFAULT_CORPUS, **settings: Any) -> TrainedRun:
     """Train a language model on text; everything that `chainrule train` takes goes by its name: model, size, path,
     overwrite, validation, config, and the settings of reading, of the tokenizer, of the model and of training.
 
+    `lesson=True` counts as by hand: whole words, all of the text, no smoothing, order 3, unless they are given.
+
     chainrule.train("poems.txt", minutes=5, path="runs/poems")
     chainrule.train(chainrule.Texts(documents), order=3, tokenizer="words", overwrite=True)
     """
@@ -100,10 +104,14 @@ def _train(
     overwrite: bool = False,
     tensorboard: bool = False,
     one: bool = False,
+    lesson: bool = False,
     **settings: object,
 ) -> Run:
     if "task" in settings:
         raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
+    if lesson:
+        check_lesson(task, model, settings)
+        settings = {**LESSON, **settings}
     names, kept_aside = input_names(inputs), input_names(validation)
     if task != LANGUAGE and any(map(is_texts, [*names, *kept_aside])):
         raise UserError(f"the task {task} reads files, not texts in memory; write them to a file first")

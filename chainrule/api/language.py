@@ -9,10 +9,12 @@ import numpy as np
 
 from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
+from chainrule.analysis.followers import Followers, count_followers
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.errors import UserError
+from chainrule.evaluation.rows import RowFigures, choose_columns, score_rows
 from chainrule.evaluation.text import Text, evaluate_text
 from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
 from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
@@ -111,6 +113,10 @@ class TrainedRun(Run):
         vectors = embed_texts(self.model, encode_texts(self.model, self.tokenizer, given), pooling)
         return vectors[0] if isinstance(texts, str) else vectors
 
+    def counts(self, text: str) -> Followers:
+        """Of an n-gram: what followed the last words of the text, how often, and with what probability."""
+        return count_followers(self.model, self.tokenizer, text, self.architecture)
+
     def explain(self, text: str, token: str | None = None, top: int = TOP, **sampling: object) -> Explanation:
         """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
         if "faces" in sampling:  # the former name of `top`
@@ -136,6 +142,15 @@ class TrainedRun(Run):
         """
         names = None if inputs is None else input_names(inputs)
         return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
+
+    def score(self, texts: Any, *, column: str | None = None, ids: Any = None) -> list[RowFigures]:
+        """How probable each text is: a row of figures each, in their order, empty texts too (as None).
+
+        `texts` are strings, a column of a table such as df["review"], or a table with `column="review"`; `ids` are
+        one for each text, or the name of a column. pandas.DataFrame(run.score(df["review"])) has a row for each of
+        df's.
+        """
+        return score_rows(self, *choose_columns(texts, column, ids))
 
     def open_text(self, names: list[str] | None, reading: dict[str, object]) -> Text:
         """The text to measure on; None: what was kept aside. How it is cut depends on the text and on `reading` alone,

@@ -1,5 +1,6 @@
 """`chainrule evaluate`: how well a model predicts a text."""
 
+from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,9 +24,14 @@ def command(
     against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
     documents: Annotated[bool, typer.Option("--documents", help="Also the figures of every document.")] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the figures of every document as a table; - for standard output."),
+    ] = None,
     unit: options.Unit = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
+    delimiter: options.Delimiter = "auto",
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
@@ -41,19 +47,47 @@ def command(
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     opened = Run(run, task=None)
     if opened.task != LANGUAGE:
-        asked = {"--against": against, "--documents": documents, "--unit": unit != "auto", "--quantize": quantize}
+        asked = {
+            "--against": against,
+            "--documents": documents,
+            "--csv": csv,
+            "--unit": unit != "auto",
+            "--quantize": quantize,
+        }
         _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
         return
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    text = loaded.open_text(inputs or None, {"unit": unit, "field": field, "encoding": encoding})
+    reading: dict[str, object] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
+    text = loaded.open_text(inputs or None, reading)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
-    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents, against)}
+    result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents or csv is not None, against)}
+    if csv is not None:
+        _write_csv(result["per_document"] if documents else result.pop("per_document"), csv)
+    if csv == "-":
+        return
     if as_json:
         print_json(result)
     else:
         _report(result, loaded.tokenizer.is_closed)
+
+
+def _write_csv(figures: "list[DocumentFigures]", name: str) -> None:
+    """The figures of every document as a table with a header; a figure that is not given is an empty field."""
+    import csv
+    import sys
+    from contextlib import nullcontext
+
+    from chainrule.errors import UserError
+
+    try:
+        with nullcontext(sys.stdout) if name == "-" else open(name, "w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, list(figures[0]), lineterminator="\n")
+            table.writeheader()
+            table.writerows(figures)
+    except OSError as error:
+        raise UserError(f"cannot write '{name}': {error.strerror}") from None
 
 
 def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
@@ -83,7 +117,7 @@ def _report(result: dict[str, Any], is_closed: bool) -> None:
     for each in result.get("per_document", []):
         print(f"{each['path']}:{each['line']}\t{_describe_document(each)}")
     if "against" in result:
-        report_difference(result["against"])
+        report_difference(result["against"], _trained_on_it(result))
         for seen in describe_seen(result["against"]["run"], result["against"]["other_seen"]):
             print(seen)
     for passage in result["worst_passages"]:
@@ -136,14 +170,24 @@ def describe_unknown(result: dict[str, Any]) -> str:
     return text if rest is None else f"{text}; perplexity of the rest {number(rest)}"
 
 
-def report_difference(against: "Against") -> None:
+def _trained_on_it(result: dict[str, Any]) -> list[str]:
+    """The two runs of a comparison, as far as they were trained on documents of the text."""
+    seen = {result["run"]: result["seen"], result["against"]["run"]: result["against"]["other_seen"]}
+    return [run for run, found in seen.items() if found is not None and found["documents"]]
+
+
+def report_difference(against: "Against", trained_on_it: Sequence[str] = ()) -> None:
+    """Print the difference of two runs, and whether it is real; `trained_on_it` are those that know the text."""
+    but = f"; but {' and '.join(trained_on_it)} learned from this text, so this is no test" if trained_on_it else ""
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"
-        print(f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f})")
+        print(
+            f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f}){but}"
+        )
         return
     word = "better" if gap < 0 else "worse"
     floor = 2 / (against["rounds"] + 1)
     chance = f"p ≤ {floor:.3f}" if against["p_value"] <= floor else f"p = {against['p_value']:.3f}"
     interval = f"95 % interval {ends[0]:.4f} to {ends[1]:.4f}, {chance}"
-    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval})")
+    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval}){but}")

@@ -22,6 +22,7 @@ def command(
     overwrite: options.Overwrite = False,
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
+    delimiter: options.Delimiter = "auto",
     as_json: options.Json = False,
 ) -> None:
     """Make a run that has never seen these documents, by subtracting their counts."""
@@ -41,7 +42,7 @@ def command(
     data, tokenizer = loaded.config["data"], loaded.tokenizer
     trained_on = _counted_documents(loaded)
     counted, taken, others = [np.array([tokenizer.eos], np.uint32)], 0, 0
-    for documents in Corpus(inputs, Reading(data["unit"], field, encoding)).batches():
+    for documents in Corpus(inputs, Reading(data["unit"], field, encoding, delimiter)).batches():
         hashes = content_hashes(documents).tolist()
         is_known = np.array([trained_on[each] > 0 and not trained_on.subtract([each]) for each in hashes])
         taken += int(is_known.sum())

@@ -16,6 +16,7 @@ RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made 
 Field = Annotated[str, option(Reading, "field")]
 Unit = Annotated[str, option(Reading, "unit")]
 Encoding = Annotated[str, option(Reading, "encoding")]
+Delimiter = Annotated[str, option(Reading, "delimiter")]
 As = Annotated[str | None, typer.Option("--as", metavar="RUN", help="The folder to make.")]
 Quantize = Annotated[
     str | None, typer.Option(metavar="int8", help="Round the weights to eight bits: less exact, and faster.")

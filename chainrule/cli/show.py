@@ -6,6 +6,9 @@ import typer
 
 from chainrule.cli import options
 
+MOST_FOLLOWERS = 50  # that are shown
+SMALLEST_REST = 5e-5  # the probability of all other tokens that is worth a line
+
 
 def command(
     run: Annotated[
@@ -13,6 +16,9 @@ def command(
     ] = None,
     context: Annotated[
         str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
+    ] = None,
+    counts: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of an ngram: what followed these words, and how often.")
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check every file against the hash it was written with.")
@@ -22,6 +28,9 @@ def command(
     """Show what a run holds: text, tokens, model, quality; or list the runs."""
     if run is None:
         _list_runs(as_json)
+        return
+    if counts is not None:
+        _show_counts(run, counts, as_json)
         return
     if context is not None:
         _show_places(run, context, as_json)
@@ -70,6 +79,38 @@ def command(
             say("every file is as it was written")
     if damaged:
         raise UserError(f"these files of '{loaded.path}' have changed since they were written: {', '.join(damaged)}")
+
+
+def _show_counts(run: str, text: str, as_json: bool) -> None:
+    from chainrule.api import load
+    from chainrule.cli.output import plural, print_json, print_table, say, visible
+
+    found = load(run, "language").counts(text)
+    if as_json:
+        print_json(found)
+        return
+    context, total = visible(found["context"]), found["total"]
+    if not total:
+        say(f"nothing followed '{visible(text.strip())}' in the text that was counted")
+        return
+    if not found["is_whole"]:
+        say(f"the model looks at the last words alone: '{context}'")
+    rows = [
+        [
+            visible(each["token"]).strip(" "),
+            f"{each['count']:,}",
+            f"{each['count']:,}/{total:,}",
+            f"{each['probability']:.4f}",
+        ]
+        for each in found["followers"][:MOST_FOLLOWERS]
+    ]
+    hidden = len(found["followers"]) - len(rows)
+    if hidden:
+        rows.append([f"and {hidden:,} more", "", "", ""])
+    if found["rest"] > SMALLEST_REST:
+        rows.append(["anything else", "0", f"0/{total:,}", f"{found['rest']:.4f}"])
+    print_table([f"after '{context}'", "count", "share", "probability"], rows)
+    say(f"{plural(total, 'time')} in all")
 
 
 def _show_places(run: str, context: str, as_json: bool) -> None:

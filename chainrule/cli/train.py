@@ -63,6 +63,15 @@ def command(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.", rich_help_panel=LEARNING)
     ] = False,
+    lesson: Annotated[
+        bool,
+        typer.Option(
+            "--lesson",
+            help="Count as by hand: whole words, all of the text, no smoothing, order 3, unless other flags say "
+            "otherwise; then chainrule show RUN --counts 'two words' shows the table.",
+            rich_help_panel=MODEL,
+        ),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +119,8 @@ def command(
     if "tokens" in learning:
         learning["tokens"] = parse_count(str(learning["tokens"]), "--tokens")
     settings = {**learning, **how, **counting, **parse_assignments(set_ or [])}
+    if lesson:
+        settings, tokenization, splitting = _lesson(context, task, model, settings, tokenization, splitting)
     if resume is not None:
         refuse_without_effect(context)
         _report(_resume(resume, settings | ({"model": model} if model else {}), tensorboard), as_json)
@@ -134,6 +145,24 @@ def command(
     _report(train(request), as_json)
 
 
+def _lesson(
+    context: typer.Context, task: str, model: str | None, settings: Given, tokens: Tokenization, split: Splitting
+) -> tuple[Given, Tokenization, Splitting]:
+    """The settings of a lesson, except for those that were given on the command line."""
+    from chainrule.config import fields, override
+    from chainrule.ngram.lesson import LESSON, check_lesson
+
+    check_lesson(task, model, settings)
+    left = {name: value for name, value in LESSON.items() if not _is_given(context, name)}
+    own = [{name: left.pop(name) for name in fields(type(group)) if name in left} for group in (tokens, split)]
+    return {**left, **settings}, override(tokens, own[0], "--lesson"), override(split, own[1], "--lesson")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_"}
 RESUMABLE_WITH |= {"minutes", "steps", "tokens", "epochs", "optimizer"}  # these are compared with
 RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # the ones that training began with
@@ -146,8 +175,7 @@ def refuse_without_effect(context: typer.Context) -> None:
 
     for parameter in context.command.params:
         name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        is_given = source is not None and source.name == "COMMANDLINE" and context.params[name] != parameter.default
+        is_given = _is_given(context, name) and context.params[name] != parameter.default
         if name not in RESUMABLE_WITH and is_given:
             flag = "the text" if name == "inputs" else parameter.opts[0]
             raise UserError(f"--resume goes on with what training began with; leave out {flag}")

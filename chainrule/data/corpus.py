@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
+from typing import TypeVar
 
 from chainrule.data.documents import Documents
-from chainrule.data.formats import Reader, cut_stream
+from chainrule.data.formats import BATCH_BYTES, Reader, cut_stream
 from chainrule.data.settings import Reading as Reading
 from chainrule.data.sources import Source, expand
 from chainrule.errors import UserError
@@ -14,6 +15,9 @@ ENOUGH_DOCUMENTS = 20
 # To choose a unit, a file is looked at in small pieces, and not beyond so many of them.
 PROBE_BYTES = 1 << 20
 PROBED_CHUNKS = 64
+MOST_REASONS = 5  # of skipped files that are told in full
+
+T = TypeVar("T")
 
 
 DEFAULT_READING = Reading()
@@ -34,20 +38,42 @@ class Corpus:
         self.files = expand(self.inputs)
         self.total_bytes = sum(source.size for source in self.files)
         self._notes: dict[str, list[str]] = {}
+        self._skipped: dict[str, str] = {}  # files that cannot be read, and why
         self._check_not_empty()
         self.unit = self._choose_unit() if reading.unit == "auto" else reading.unit
 
     @property
     def notes(self) -> list[str]:
         """What was changed or left out in the files read so far, one sentence each."""
-        return [note for source in self.files for note in self._notes.get(source.name, [])]
+        notes = [note for source in self.files for note in self._notes.get(source.name, [])]
+        return [*notes, *self._note_skipped()]
+
+    def _note_skipped(self) -> list[str]:
+        if not self._skipped:
+            return []
+        count = f"{len(self._skipped)} of {len(self.files)} files skipped"
+        more = f"; and {len(self._skipped) - MOST_REASONS} more" if len(self._skipped) > MOST_REASONS else ""
+        return [f"{count}: {'; '.join([*self._skipped.values()][:MOST_REASONS])}{more}"]
+
+    def _unless_bad(self, source: Source, read: Iterator[T]) -> Iterator[T]:
+        """What is read of a file; where it goes no further, that is noted, unless the user named this very file."""
+        try:
+            yield from read
+        except UserError as error:
+            if source.is_named:
+                raise
+            self._skipped[source.name] = str(error)
+
+    def _reader(self, source: Source, batch_bytes: int = BATCH_BYTES) -> Reader:
+        reading = self.reading
+        return Reader(source, reading.field, reading.encoding, reading.delimiter, batch_bytes)
 
     def batches(self, progress: Callable[[int], None] | None = None) -> Iterator[Documents]:
         """All documents, from the first file on; `progress` is told the bytes read since its last call."""
         for source in self.files:
-            reader = Reader(source, self.reading.field, self.reading.encoding)
+            reader = self._reader(source)
             reported = 0
-            for documents in reader.batches(self._unit_of(source)):
+            for documents in self._unless_bad(source, reader.batches(self._unit_of(source))):
                 if progress and reader.meter.position > reported:
                     progress(reader.meter.position - reported)
                     reported = reader.meter.position
@@ -60,8 +86,8 @@ class Corpus:
         """All documents, cut by another unit; records too."""
         if unit == self.unit:
             return self.batches()
-        readers = (Reader(source, self.reading.field, self.reading.encoding) for source in self.files)
-        return (documents for reader in readers for documents in reader.batches(unit))
+        read = (self._unless_bad(source, self._reader(source).batches(unit)) for source in self.files)
+        return chain.from_iterable(read)
 
     def _unit_of(self, source: Source) -> str:
         """Records are cut further only where the user asked for a unit."""
@@ -93,22 +119,25 @@ class Corpus:
     def _probe(self, source: Source, unit: str) -> Iterator[Documents]:
         reader = self._prober(source)
         if source.holds_records:
-            return reader.batches(unit)
-        return cut_stream(islice(reader.text_chunks(), PROBED_CHUNKS), unit, source.name)
+            return self._unless_bad(source, reader.batches(unit))
+        chunks = self._unless_bad(source, reader.text_chunks())
+        return cut_stream(islice(chunks, PROBED_CHUNKS), unit, source.name)
 
     def _has_text(self, source: Source) -> bool:
         """Whether there is a document in a file, which is read only as far as its first letter."""
         reader = self._prober(source)
         if source.holds_records:
-            return any(len(documents) for documents in reader.batches("file"))
-        return any(not chunk.decode().isspace() for chunk in reader.text_chunks())
+            return any(len(documents) for documents in self._unless_bad(source, reader.batches("file")))
+        return any(not chunk.decode().isspace() for chunk in self._unless_bad(source, reader.text_chunks()))
 
     def _prober(self, source: Source) -> Reader:
-        return Reader(source, self.reading.field, self.reading.encoding, PROBE_BYTES)
+        return self._reader(source, PROBE_BYTES)
 
     def _check_not_empty(self) -> None:
         if any(map(self._has_text, self.files)):
             return
+        if self._skipped:
+            raise UserError(f"nothing can be read: {self._note_skipped()[0]}")
         named = " and ".join(f"'{name}'" for name in self.inputs[:3]) + " and more" * (len(self.inputs) > 3)
         several = len(self.inputs) > 1
         if any(source.holds_records for source in self.files):

@@ -16,7 +16,27 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+WINDOWS = "cp1252"
+ABOVE_ASCII = bytes(range(128, 256))
+CONTROLS = bytes(each for each in range(32) if each not in b"\t\n\v\f\r\x1b") + b"\x81\x8d\x8f\x90\x9d"
 HEAD_BYTES = 16  # enough to tell byte order marks and signatures
+
+
+def _may_begin_windows(data: bytes, error: UnicodeDecodeError) -> bool:
+    """Whether bytes in which there is no UTF-8 before the error, nor part of a character at their end, look like it."""
+    is_cut_off = error.reason == "unexpected end of data" and error.end - error.start > 1
+    return data[: error.start].isascii() and not is_cut_off and looks_like_windows(data)
+
+
+def looks_like_windows(data: bytes) -> bool:
+    """Whether bytes that are not UTF-8 look like a western language in Windows-1252: letters with accents, quotes and
+    the euro sign among ASCII; no control characters, and not one character of UTF-8 for each that is none."""
+    above = len(data) - len(data.translate(None, ABOVE_ASCII))
+    if above > max(len(data) // 3, 3) or data.translate(None, CONTROLS) != data:
+        return False
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    return broken > len(text) - len(text.encode("ascii", "ignore")) - broken
 
 
 def check_encoding(encoding: str) -> None:
@@ -36,15 +56,17 @@ def check_encoding(encoding: str) -> None:
 
 def clean_chunks(name: str, chunks: Iterable[bytes], encoding: str, tally: Tally) -> Iterator[bytes]:
     """The text of a file as valid UTF-8 without a byte order mark, every line end a line feed."""
-    return _line_feeds(TextDecoder(name, encoding).decode(chunks), tally)
+    return _line_feeds(TextDecoder(name, encoding, tally).decode(chunks), tally)
 
 
 class TextDecoder:
     """Decodes one file, and knows the byte and the line it has come to."""
 
-    def __init__(self, name: str, encoding: str) -> None:
+    def __init__(self, name: str, encoding: str, tally: Tally | None = None) -> None:
         self.name = name
         self.encoding = encoding
+        self.tally = tally or Tally()
+        self.may_be_windows = encoding == "auto"  # as long as nothing in it speaks for UTF-8
         self.offset = 0  # bytes of the file that are decoded
         self.line = 1  # line of the file at which the part to come begins
         self.carry = b""  # the beginning of a UTF-8 character whose end is in the next chunk
@@ -56,11 +78,11 @@ class TextDecoder:
         head = b""
         while len(head) < HEAD_BYTES and (chunk := next(raw, b"")):
             head += chunk
-        decode_part = self._begin(head)
-        yield decode_part(head[self.offset :], False)
+        self.decode_part = self._begin(head)
+        yield self.decode_part(head[self.offset :], False)
         for chunk in raw:
-            yield decode_part(chunk, False)
-        yield decode_part(b"", True)
+            yield self.decode_part(chunk, False)
+        yield self.decode_part(b"", True)
 
     def _begin(self, head: bytes) -> Callable[[bytes, bool], bytes]:
         """Settle the encoding by the first bytes, and pass over a byte order mark."""
@@ -70,6 +92,7 @@ class TextDecoder:
         for mark, encoding in BYTE_ORDER_MARKS:
             if head.startswith(mark) and (named == "auto" or encoding.startswith(self.encoding)):
                 self.encoding, self.offset = encoding, len(mark)
+                self.may_be_windows = False
                 break
         if self.encoding == "utf-8":
             return self._decode_utf8
@@ -85,9 +108,25 @@ class TextDecoder:
             try:
                 _, consumed = codecs.utf_8_decode(data, "strict", final)
             except UnicodeDecodeError as error:
+                if self.may_be_windows and _may_begin_windows(data, error):
+                    return self._go_on_as_windows(data, final)
                 raise self._invalid(error.start, data[: error.start]) from error
+            self.may_be_windows &= data[:consumed].isascii()
         self.carry = data[consumed:]
         return self._advance(data[:consumed], consumed)
+
+    def _go_on_as_windows(self, data: bytes, final: bool) -> bytes:
+        """Decode this part and all that follows as Windows-1252; what was before it is the same in both encodings."""
+        self.carry, self.encoding = b"", WINDOWS
+        self.decoder = codecs.getincrementaldecoder(WINDOWS)("strict")
+        self.decode_part = self._decode_windows
+        return self._decode_windows(data, final)
+
+    def _decode_windows(self, chunk: bytes, final: bool) -> bytes:
+        text = self._decode_other(chunk, final)
+        characters = len(chunk) - len(chunk.translate(None, ABOVE_ASCII))
+        self.tally.add("character{s} read as Windows-1252, since the file is not UTF-8", characters)
+        return text
 
     def _decode_other(self, chunk: bytes, final: bool) -> bytes:
         pending = self.decoder.getstate()[0]
@@ -119,7 +158,7 @@ class TextDecoder:
         return UserError(
             f"'{self.name}' is not {self.encoding.upper()} at byte {self.offset + start} "
             f"(line {self.line + self._line_ends(before)}); "
-            "pass --encoding latin-1, or whichever codec it is written in"
+            "pass --encoding cp1252, or whichever codec it is written in"
         )
 
     def _has_nul(self, position: int) -> UserError:

@@ -1,8 +1,11 @@
-"""Documents as spans of one UTF-8 buffer, and the three ways to cut a buffer: by line, by block, as one file.
+"""Documents as spans of one UTF-8 buffer, and the ways to cut a buffer: by line, by block, by a text that ends
+documents, such as <|endoftext|>, or as one file.
 
-Only a line feed ends a line, and two of them in a row end a block. Spans of only whitespace are no documents.
+Only a line feed ends a line, and two of them in a row end a block. A text that ends documents may stand on a line of
+its own, whose line feeds are then no part of them. Spans of only whitespace are no documents.
 """
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +13,7 @@ import numpy as np
 from chainrule.data.blank import are_blank
 
 NEWLINE = ord("\n")
-SEPARATOR_BYTES = {"line": 1, "block": 2, "file": 0}
+SEPARATORS = {"line": b"\n", "block": b"\n\n", "file": b""}
 # Newlines are sought in slices that stay in the processor's cache, which also bounds the memory it takes.
 SEARCH_BYTES = 1 << 20
 
@@ -24,7 +27,7 @@ class Documents:
     ends: np.ndarray  # int64
     lines: np.ndarray  # int64, the 1-based line (or record) of the file at which each document starts
     path: str  # the file as the user named it, "-" for standard input
-    separator_bytes: int  # bytes that the end of a document stands for: 1 for lines, 2 for blocks, else 0
+    separator_bytes: int  # bytes that the end of a document stands for: 1 for lines, 2 for blocks, 0 for files
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -44,23 +47,30 @@ class Documents:
         return replace(self, starts=self.starts[mask], ends=self.ends[mask], lines=self.lines[mask])
 
 
+def separator(unit: str) -> bytes:
+    """What stands between two documents; a unit that is none of the usual ones is that text itself."""
+    return SEPARATORS[unit] if unit in SEPARATORS else unit.encode()
+
+
 def cut(buffer: np.ndarray, unit: str, path: str, first_line: int = 1, continues: bool = False) -> Documents:
     """Cut a buffer of valid UTF-8 into documents.
 
     `first_line` is the line of the file at which the buffer begins. `continues` says that an earlier part of
-    the file ended in a block separator: then newlines in front belong to the first block and are not dropped.
+    the file ended in a separator: then newlines in front belong to the first block and are not dropped.
     """
     newlines = find_newlines(buffer) if unit != "file" else np.zeros(0, np.int64)
     if unit == "line":
         starts, ends = _line_spans(buffer, newlines)
     elif unit == "block":
         starts, ends = _block_spans(buffer, newlines, continues)
-    else:
+    elif unit == "file":
         starts, ends = np.zeros(1, np.int64), np.full(1, len(buffer), np.int64)
+    else:
+        starts, ends = _marked_spans(buffer, separator(unit), continues)
     written = ~are_blank(buffer, starts, ends)
     starts, ends = starts[written], ends[written]
     lines = first_line + np.searchsorted(newlines, starts)
-    return Documents(buffer, starts, ends, lines.astype(np.int64), path, SEPARATOR_BYTES[unit])
+    return Documents(buffer, starts, ends, lines.astype(np.int64), path, len(separator(unit)))
 
 
 def find_newlines(buffer: np.ndarray) -> np.ndarray:
@@ -90,6 +100,15 @@ def _block_spans(buffer: np.ndarray, newlines: np.ndarray, continues: bool) -> t
     separators = newlines[opens_run & has_second]
     separators = separators[(separators > 0) & (separators >= first) & (separators < last)]
     return np.concatenate(([first], separators + 2)), np.concatenate((separators, [last]))
+
+
+def _marked_spans(buffer: np.ndarray, mark: bytes, continues: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What is between the marks, without a line feed before or after them."""
+    found = [match.span() for match in re.finditer(b"\n?" + re.escape(mark) + b"\n?", buffer.data)]
+    places = np.array(found, np.int64).reshape(-1, 2)
+    first = 1 if continues and len(buffer) and buffer[0] == NEWLINE else 0
+    starts, ends = np.append(first, places[:, 1]), np.append(places[:, 0], len(buffer))
+    return starts, np.maximum(ends, starts)
 
 
 def _leading(newlines: np.ndarray) -> int:

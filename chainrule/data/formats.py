@@ -6,7 +6,8 @@ import numpy as np
 
 from chainrule.data import builtin
 from chainrule.data.decoding import clean_chunks
-from chainrule.data.documents import NEWLINE, SEPARATOR_BYTES, Documents, cut
+from chainrule.data.delimiters import AUTO, find_delimiter
+from chainrule.data.documents import NEWLINE, Documents, cut, separator
 from chainrule.data.parquet import read_parquet
 from chainrule.data.records import DEFAULT_FIELD, Record, read_csv, read_jsonl
 from chainrule.data.sources import Source
@@ -26,11 +27,13 @@ class Reader:
         source: Source,
         field: str = DEFAULT_FIELD,
         encoding: str = "auto",
+        delimiter: str = AUTO,
         batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.source = source
         self.field = field
         self.encoding = encoding
+        self.delimiter = find_delimiter(delimiter)
         self.batch_bytes = batch_bytes
         self.meter = Meter()
         self.tally = Tally()
@@ -52,7 +55,8 @@ class Reader:
         if form == "jsonl":
             yield from read_jsonl(name, self.text_chunks(), self.field)
         elif form in ("csv", "tsv"):
-            yield from read_csv(name, self.text_chunks(), self.field, "," if form == "csv" else "\t")
+            delimiter = "\t" if form == "tsv" and self.delimiter == AUTO else self.delimiter
+            yield from read_csv(name, self.text_chunks(), self.field, delimiter)
         elif form == "parquet":
             with seekable(self.source, self.meter) as file:
                 yield from read_parquet(name, file, self.field, self.source.size, self.meter, self.tally)
@@ -91,12 +95,15 @@ def _last_cut(chunk: bytes, unit: str) -> int:
     if unit == "line":
         return chunk.rfind(b"\n") + 1
     if unit == "block":
-        separator = chunk.rfind(b"\n\n")
-        while separator > 0 and chunk[separator - 1] == NEWLINE:
-            separator -= 1
+        place = chunk.rfind(b"\n\n")
+        while place > 0 and chunk[place - 1] == NEWLINE:
+            place -= 1
         # At the front of a chunk it may be the middle of a run, and a run is cut only at its beginning.
-        return separator + 2 if separator > 0 else 0
-    return 0
+        return place + 2 if place > 0 else 0
+    if unit == "file":
+        return 0
+    place = chunk.rfind(separator(unit))
+    return place + len(separator(unit)) if place >= 0 else 0
 
 
 def batch_records(
@@ -123,12 +130,12 @@ def batch_records(
 
 
 def _gather(name: str, texts: list[bytes], numbers: list[int], unit: str) -> Documents:
-    joint = b"\n" * SEPARATOR_BYTES[unit]
+    joint = separator(unit)
     buffer = np.frombuffer(bytearray(joint.join(texts)), np.uint8)  # writable: kernels compile once for all batches
     ends = np.cumsum([len(text) + len(joint) for text in texts], dtype=np.int64) - len(joint)
     starts = np.concatenate(([0], ends[:-1] + len(joint)))
     record_numbers = np.array(numbers, dtype=np.int64)
-    if unit not in ("line", "block"):
+    if unit == "file":
         return Documents(buffer, starts, ends, record_numbers, name, 0)
     documents = cut(buffer, unit, name)
     record = np.searchsorted(starts, documents.starts, side="right") - 1

@@ -4,7 +4,9 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
+from chainrule.data.delimiters import AUTO, SAMPLED_LINES, choose_delimiter
 from chainrule.errors import UserError, did_you_mean
 
 Record = tuple[int, str]
@@ -28,9 +30,15 @@ def read_jsonl(name: str, chunks: Iterable[bytes], field: str) -> Iterator[Recor
 
 
 def read_csv(name: str, chunks: Iterable[bytes], field: str, delimiter: str) -> Iterator[Record]:
-    """A table with a header row, its text in the column `field`, or in its only column."""
+    """A table with a header row, its text in the column `field`, or in its only column.
+
+    Where the delimiter is 'auto', it is chosen by the first lines.
+    """
     allow_long_fields()
-    lines = (line.decode() + "\n" for line in split_lines(chunks))
+    lines: Iterator[str] = (line.decode() + "\n" for line in split_lines(chunks))
+    if delimiter == AUTO:
+        sample = list(islice(lines, SAMPLED_LINES))
+        delimiter, lines = choose_delimiter(sample, field), chain(sample, lines)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
     column, width = -1, 0

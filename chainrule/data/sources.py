@@ -29,6 +29,7 @@ class Source:
     size: int  # bytes on disk
     format: str  # text, jsonl, csv, tsv, parquet, builtin or texts
     compression: str = ""  # gz, zst or none
+    is_named: bool = True  # False: found in a folder or by a pattern, where one bad file does not stop the others
 
     @property
     def holds_records(self) -> bool:
@@ -40,10 +41,11 @@ def expand(inputs: Iterable[str | os.PathLike[str]]) -> list[Source]:
     """The files behind the inputs, in the order named, each of them once."""
     sources: dict[object, Source] = {}
     for given in inputs:
-        for name in _paths_behind(os.fspath(given)):
+        paths = _paths_behind(os.fspath(given))
+        for name in paths:
             identity = _identity(name)
             if identity not in sources:  # asked before opening, because a pipe is read only once
-                sources[identity] = _make_source(name)
+                sources[identity] = _make_source(name, is_named=paths == [os.fspath(given)])
     if not sources:
         raise UserError("no input was named; name a file, a folder, a quoted pattern or - for standard input")
     return list(sources.values())
@@ -108,7 +110,7 @@ def _files_under(folder: str, above: tuple[object, ...]) -> Iterator[str]:
             yield path
 
 
-def _make_source(name: str) -> Source:
+def _make_source(name: str, is_named: bool) -> Source:
     if builtin.is_builtin(name):
         return Source(name, "", builtin.size(name), "builtin")
     if is_texts(name):
@@ -116,7 +118,7 @@ def _make_source(name: str) -> Source:
     if name == STANDARD_INPUT:
         return _spooled(name, _standard_input())
     status = os.stat(name)
-    if not os.access(name, os.R_OK):
+    if is_named and not os.access(name, os.R_OK):
         raise UserError(f"cannot read '{name}': permission denied; change its mode or copy it")
     if stat.S_ISFIFO(status.st_mode):
         with open(name, "rb") as pipe:
@@ -125,7 +127,7 @@ def _make_source(name: str) -> Source:
         kind = "a socket" if stat.S_ISSOCK(status.st_mode) else "a device"
         raise UserError(f"'{name}' is {kind}, not a file of text; name a file, a folder or a pipe")
     form, compression = split_name(name)
-    return Source(name, name, status.st_size, form, compression)
+    return Source(name, name, status.st_size, form, compression, is_named)
 
 
 def _spooled(name: str, pipe: BinaryIO) -> Source:

@@ -61,8 +61,9 @@ class Counted:
         return context
 
     def leftover(self, node: int | None) -> float:
-        """The back-off weight of a context; 1 if it was never seen."""
-        return 1.0 if node is None else float(np.exp(np.float64(self.estimates.backoff[node])))
+        """The back-off weight of a context, seen or (None) never seen."""
+        weight = self.estimates.unseen_backoff if node is None else self.estimates.backoff[node]
+        return float(np.exp(np.float64(weight)))
 
 
 def climb_down(model: Counted, ids: np.ndarray, token: int, token_text: TokenText) -> Ladder:

@@ -64,7 +64,7 @@ class Model(LanguageModel):
             raise UserError(
                 f"'{IMPORTED}' is for models read from a file; to train, choose one of {', '.join(METHODS)}"
             )
-        smoothing = Smoothing(k=config.k, thresholds=config.prune)
+        smoothing = Smoothing(config.k, config.alpha, config.discounts, config.prune)
         held_out = None if held_out is None else np.ascontiguousarray(held_out, np.uint32)
         estimates = METHODS[config.smoothing](trie, smoothing, held_out)
         if any(config.prune):
@@ -72,9 +72,12 @@ class Model(LanguageModel):
         self.trie, self.estimates = trie, estimates
         return self
 
-    def _require_counts(self) -> None:
+    def _require_whole_counts(self) -> None:
         if any(self.config.prune) or self.config.smoothing == IMPORTED:
             raise UserError("the counts of a pruned or imported model are not all there; train one without pruning")
+
+    def _require_counts(self) -> None:
+        self._require_whole_counts()
         if METHODS[self.config.smoothing].fits_held_out:
             raise UserError(
                 f"{self.config.smoothing} weights were fitted on held-out text that is not here; use another smoothing"
@@ -115,6 +118,21 @@ class Model(LanguageModel):
         contexts, state = slide(state, np.asarray(tokens, np.int64))
         lengths = context_lengths(self.trie, contexts.reshape(tokens.size, self.config.order - 1))
         return lengths.reshape(tokens.shape), state
+
+    def followers(self, context: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that followed these words, at most n - 1 of them, and how often each did."""
+        self._require_whole_counts()
+        node = self._counted().context_node(context)
+        low, high = (0, 0) if node is None else self.trie.first_child[node : node + 2].tolist()
+        followed = np.arange(low, high)[self.trie.count[low:high] > 0]
+        return self.trie.word[followed].astype(np.int64), self.trie.count[followed].astype(np.int64)
+
+    def distribution(self, context: list[int]) -> np.ndarray:
+        """log p(. | context) of the whole vocabulary, after at most n - 1 words, or none."""
+        padded = np.full((1, self.config.order - 1), -1, np.int64)
+        padded[0, self.config.order - 1 - len(context) :] = context
+        found: np.ndarray = distributions(self.trie, self.estimates, padded)[0]
+        return found
 
     def matched_context(self, ids: np.ndarray) -> list[int]:
         """The longest end of the text that is a context of the model."""
@@ -165,6 +183,7 @@ class Model(LanguageModel):
         estimates = self.estimates
         facts = {"vocabulary_size": self.vocabulary_size, "eos": self.eos, "config": asdict(self.config)}
         facts |= {"is_normalised": estimates.is_normalised, "notes": estimates.notes, "discounts": estimates.discounts}
+        facts["unseen_backoff"] = estimates.unseen_backoff
         save_arrays(path, arrays, {"architecture": "ngram", "model": json.dumps(facts)})
 
     @classmethod
@@ -172,7 +191,8 @@ class Model(LanguageModel):
         arrays, metadata = load_arrays(path)
         try:
             facts = json.loads(metadata["model"])
-            config = Config(**facts["config"] | {"prune": tuple(facts["config"]["prune"])})
+            lists = {name: tuple(facts["config"].get(name, ())) for name in ("prune", "discounts")}
+            config = Config(**facts["config"] | lists)
             model = cls(config, facts["vocabulary_size"], facts["eos"])
             model.trie = Trie.from_arrays(arrays, model.vocabulary_size, model.eos)
             estimated = (arrays["log_probability"], arrays["backoff"])
@@ -181,7 +201,9 @@ class Model(LanguageModel):
                 raise ValueError("its order is not that of its settings")
             if any(a.dtype != np.float32 or a.shape != (size,) for a, size in zip(estimated, sizes, strict=True)):
                 raise ValueError("its probabilities are not one per n-gram")
-            model.estimates = Estimates(*estimated, facts["is_normalised"], facts["notes"], facts["discounts"])
+            model.estimates = Estimates(
+                *estimated, facts["is_normalised"], facts["notes"], facts["discounts"], facts.get("unseen_backoff", 0.0)
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"'{path}' does not hold an n-gram model ({error!r}); train it again") from None
         return model

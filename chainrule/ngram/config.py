@@ -23,6 +23,11 @@ class Config:
         metavar="NAME", names=smoothings,
     )  # fmt: skip
     k: float = setting(1.0, "What add-k smoothing adds to every count.")
+    alpha: float = setting(0.4, "What stupid back-off multiplies by for each word that a context is shortened by.")
+    discounts: tuple[float, ...] = setting(
+        (), "Fixed discounts of absolute and Kneser-Ney smoothing in place of estimated ones: one number for all "
+        "counts, or three, for counts of one, two, and three or more.",
+    )  # fmt: skip
     prune: tuple[int, ...] = setting(
         (), "Drop k-grams that occur this often or less: a number for each k from 1 up, first 0, never falling.",
         flag=True, metavar="'0 0 1'",
@@ -41,4 +46,26 @@ class Config:
             )
         if not 0 < self.k < float("inf"):
             raise UserError(f"k must be a number above zero, got {self.k}")
+        self._check_alpha()
+        self._check_discounts()
         check_thresholds(self.prune, self.order)
+
+    def _check_alpha(self) -> None:
+        from chainrule.ngram.smoothing import ALPHA
+
+        if not 0 < self.alpha <= 1:
+            raise UserError(f"alpha must be above 0 and at most 1, got {self.alpha}")
+        if self.alpha != ALPHA and self.smoothing != "stupid-backoff":
+            raise UserError(
+                f"alpha is a setting of stupid-backoff, and the smoothing is {self.smoothing}; leave it out"
+            )
+
+    def _check_discounts(self) -> None:
+        from chainrule.ngram.discounts import check_fixed
+        from chainrule.ngram.smoothing import METHODS
+
+        check_fixed(self.discounts)
+        discounting = [name for name, method in METHODS.items() if method.discounts]
+        if self.discounts and self.smoothing not in discounting:
+            names = ", ".join(discounting)
+            raise UserError(f"discounts are settings of {names}, and the smoothing is {self.smoothing}; leave them out")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chainrule.errors import UserError
+
 FIXED = (0.5, 1.0, 1.5)  # what lmplz calls --discount_fallback
 
 
@@ -22,6 +24,25 @@ class Discounts:
 
     def table(self) -> np.ndarray:
         return np.array([0.0, self.one, self.two, self.more])
+
+
+def fixed(values: tuple[float, ...]) -> Discounts | None:
+    """The discounts that someone chose: one for all counts, or three; None where they chose none."""
+    if not values:
+        return None
+    one, two, more = values if len(values) == 3 else values * 3
+    return Discounts(one, two, more)
+
+
+def check_fixed(values: tuple[float, ...]) -> None:
+    """Refuse discounts that would make counts negative, or words impossible that were not seen."""
+    if len(values) not in (0, 1, 3):
+        raise UserError(
+            f"discounts are one number, or three (for counts of one, two, and three or more), got {len(values)}"
+        )
+    for value, most in zip(values, (1, 2, 3), strict=False):
+        if not 0 < value <= most:
+            raise UserError(f"the discount of a count of {most} must be above 0 and at most {most}, got {value:g}")
 
 
 def counts_of_counts(counts: np.ndarray, highest: int = 4) -> list[int]:

@@ -1,5 +1,7 @@
 """Pruning: rare n-grams are dropped after smoothing, which has already given their probability mass to back-off."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from chainrule.errors import UserError
@@ -30,8 +32,6 @@ def prune(trie: Trie, estimates: Estimates, thresholds: tuple[int, ...]) -> tupl
         trie.order, trie.vocabulary_size, trie.eos, before[trie.level_starts],
         trie.word[keep], first_child.astype(np.uint32), before[trie.suffix[keep]].astype(np.uint32), trie.count[keep],
     )  # fmt: skip
-    smaller = Estimates(
-        estimates.log_probability[keep], estimates.backoff[contexts],
-        estimates.is_normalised, estimates.notes, estimates.discounts,
-    )  # fmt: skip
-    return pruned, smaller
+    return pruned, replace(
+        estimates, log_probability=estimates.log_probability[keep], backoff=estimates.backoff[contexts]
+    )

@@ -6,14 +6,17 @@ and differs in its counts, its discounts D and its scale; `leftover` makes the s
 Katz and stupid back-off use the shorter context only for words unseen in the longer one.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from chainrule.kernels.jit import in_parallel, kernel, ranges
 from chainrule.ngram import discounts, interpolation
 from chainrule.ngram.trie import ROOT, Trie, context_totals
+
+ALPHA = 0.4  # of stupid back-off, as Brants et al. (2007) set it
 
 
 @dataclass
@@ -25,6 +28,7 @@ class Estimates:
     is_normalised: bool = True
     notes: list[str] = field(default_factory=list)
     discounts: list[list[float]] = field(default_factory=list)  # per order: D1, D2, D3+ where the method has them
+    unseen_backoff: float = 0.0  # the back-off weight of contexts that have no node, as a logarithm
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Smoothing:
     """The settings of all methods; pruning drops k-grams seen `thresholds[k - 1]` times or less."""
 
     k: float = 1.0
-    stupid_weight: float = 0.4
+    alpha: float = ALPHA  # what stupid back-off multiplies by for each word that a context is shortened by
+    discounts: tuple[float, ...] = ()  # one for all counts, or one each for counts of 1, 2, 3 and more; (): estimated
     thresholds: tuple[int, ...] = ()
 
     def threshold(self, order: int) -> int:
@@ -221,7 +226,7 @@ def _discounting(
     found, notes = [], {}
     for k in range(1, trie.order + 1):
         level = count[trie.level(k)]
-        discount = estimate(level[level > 0] if k == 1 else level, k)
+        discount = discounts.fixed(smoothing.discounts) or estimate(level[level > 0] if k == 1 else level, k)
         found.append([discount.one, discount.two, discount.more])
         if discount.note:
             notes[k] = discount.note
@@ -264,20 +269,20 @@ def katz(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estim
 
 
 def stupid_backoff(trie: Trie, smoothing: Smoothing, held_out: np.ndarray | None) -> Estimates:
-    """Relative frequency, or else 0.4 times the score after a shorter context (Brants et al., 2007)."""
+    """Relative frequency, or else alpha times the score after a shorter context (Brants et al., 2007)."""
     estimator = Estimator(trie, smoothing)
-    weight = smoothing.stupid_weight
+    alpha = smoothing.alpha
     for k in range(1, trie.order + 1):
         level, contexts = trie.level(k), trie.level(k - 1)
         total, _ = context_totals(trie, trie.count, k - 1)
         tokens = np.repeat(total, np.diff(trie.first_child[contexts.start : contexts.stop + 1]))
         count = trie.count[level]
-        estimator.probability[level] = np.where(count > 0, count / np.maximum(tokens, 1), weight / trie.vocabulary_size)
-    estimator.leftover[:] = np.where(trie.count[: len(estimator.leftover)] > 0, weight, 1.0)
+        estimator.probability[level] = np.where(count > 0, count / np.maximum(tokens, 1), alpha / trie.vocabulary_size)
+    estimator.leftover[:] = alpha
     estimator.notes.append(
         "stupid back-off gives scores, not probabilities: they do not sum to one, and have no perplexity"
     )
-    return estimator.estimates(is_normalised=False)
+    return replace(estimator.estimates(is_normalised=False), unseen_backoff=math.log(alpha))
 
 
 @dataclass(frozen=True)
@@ -286,6 +291,7 @@ class Method:
 
     estimate: Callable[[Trie, Smoothing, np.ndarray | None], Estimates]
     backs_off: bool = False  # shorter contexts speak only for words unseen in longer ones; else all are interpolated
+    discounts: bool = False  # subtracts discounts from counts, which can be fixed
     counts_continuations: bool = False  # in shorter contexts: the different words before a word, as Kneser-Ney does
     fits_held_out: bool = False  # its weights come from held-out text, so counts alone do not give them again
 
@@ -294,9 +300,9 @@ class Method:
 
 
 METHODS = {
-    "modified-kneser-ney": Method(modified_kneser_ney, counts_continuations=True),
-    "kneser-ney": Method(kneser_ney, counts_continuations=True),
-    "absolute": Method(absolute),
+    "modified-kneser-ney": Method(modified_kneser_ney, discounts=True, counts_continuations=True),
+    "kneser-ney": Method(kneser_ney, discounts=True, counts_continuations=True),
+    "absolute": Method(absolute, discounts=True),
     "witten-bell": Method(witten_bell),
     "katz": Method(katz, backs_off=True),
     "jelinek-mercer": Method(jelinek_mercer, fits_held_out=True),

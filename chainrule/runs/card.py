@@ -76,6 +76,7 @@ def describe_settings(settings: Mapping[str, object]) -> str:
     """A model's settings for people, 'order 5, smoothing katz'; those that are off or do not apply are left out."""
     shown = {name: value for name, value in settings.items() if value not in ((), [], None, False, 0)}
     shown = {name: "on" if value is True else value for name, value in shown.items()}
-    if shown.get("smoothing") != "add-k":
-        shown.pop("k", None)
+    for name, smoothing in {"k": "add-k", "alpha": "stupid-backoff"}.items():
+        if shown.get("smoothing") != smoothing:
+            shown.pop(name, None)
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in shown.items())

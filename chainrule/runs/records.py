@@ -40,6 +40,7 @@ class DataConfig(TypedDict):
     validation: NotRequired[list[str]]
     unit: NotRequired[str]  # what a document is: a line, a block, a file, a pair, a sentence
     field: NotRequired[str]  # of JSON lines
+    delimiter: NotRequired[str]  # of CSV
     encoding: NotRequired[str]
     splits: NotRequired[list[dict[str, object]]]
     text: NotRequired[dict[str, PartConfig]]  # by name: train, validation

@@ -3,6 +3,10 @@
 Open vocabularies are byte-level: whatever is not in the vocabulary is spelled in bytes, so decode(encode(x)) = x for
 any text. Closed vocabularies map what they do not know to <unk>. One token, <eos>, starts and ends every document;
 it never comes out of text, even where the text says "<eos>".
+
+Special tokens, <eos> among them, stand for no text, in tokenizers of every kind. `decode` leaves them out, or writes
+their names with skip_special_tokens=False; `encode` reads their names as plain text, or as the tokens with
+special_tokens=True. Other tokens that were added to a vocabulary are found in every text, kept whole, and are text.
 """
 
 import codecs
@@ -10,7 +14,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -23,6 +27,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from chainrule.errors import UserError
 from chainrule.text.chat import Chat, Piece
+from chainrule.text.incremental import ACROSS, cut_before_spaces
 from chainrule.text.pieces import (
     ADDED_SPACE,
     CHARACTERS,
@@ -43,6 +48,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")  # what Python makes of bytes that a
 EVERY_CHARACTER = r"[\s\S]"
 SPACE = "▁"  # SentencePiece's sign for a space; every text gets one in front
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
+CUT_BY_CHARACTERS = {"Prepend", "Replace", "ByteLevel", "Split", "Digits", "WhitespaceSplit", "Metaspace"}
 NOT_CUT = "the tokenizer cannot cut this text"  # though its file was read: not every text meets what is wrong in it
 
 
@@ -53,6 +59,7 @@ class Vocabulary:
     size: int | None = None
     min_count: int | None = None
     is_closed: bool = False
+    special_tokens: tuple[str, ...] = ()  # that are found in text and kept whole
 
     def __post_init__(self) -> None:
         if self.size is not None and self.size < 1:
@@ -68,7 +75,8 @@ def byte_alphabet() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
 
 
-SYMBOLS = {byte: symbol for symbol, byte in byte_alphabet().items()}
+BYTES = byte_alphabet()
+SYMBOLS = {byte: symbol for symbol, byte in BYTES.items()}
 
 
 def byte_level(data: bytes) -> str:
@@ -106,11 +114,14 @@ class Tokenizer:
         self.adds_spaces = _adds_spaces(backend)
         self.unknown: int | None = self._find_unknown() if self.is_closed else None
         self.eos: int = self._find_eos((end,) if end else END_NAMES)
+        self._added = {each["id"]: each for each in self._settings["added_tokens"] if not each["special"]}
+        self.hidden = {id: name for name, id in self.special.items() if id != self.unknown}  # stand for no text
         self.start: int | None = (
             self.eos
         )  # what every text begins with; None: nothing, as some models elsewhere have it
         self.chat: Chat | None = None  # how conversations are written, where the model was trained on them
-        self._cut = self._way_to_cut()
+        self._pattern = self._way_to_cut()
+        self._cut = None if self._added else self._pattern
         self._lock = threading.Lock()
         self._forget_pieces()
 
@@ -134,8 +145,6 @@ class Tokenizer:
     def _way_to_cut(self) -> int | None:
         """The compiled pre-tokenizer that makes this tokenizer's cuts; None where only the library can make them."""
         settings, model = self._settings, self._settings["model"]
-        if any(not token["special"] for token in settings["added_tokens"]):
-            return None
         if self.adds_spaces and self.is_lossless and model["ignore_merges"] and not model["merges"]:
             return WORDS
         if settings["normalizer"] is not None:
@@ -159,9 +168,55 @@ class Tokenizer:
             return "words"
         return "bpe" if model["type"] == "BPE" else "other"
 
-    def encode(self, text: str) -> np.ndarray:
-        """'to be' -> [1045, 307]: no <eos> is added."""
-        return _encode(self.backend, text)
+    def encode(self, text: str, special_tokens: bool = False) -> np.ndarray:
+        """'to be' -> [1045, 307]: no <eos> is added.
+
+        With `special_tokens`, names of special tokens in the text are these tokens (where several begin at one place,
+        the longest); without it they are text like any other.
+        """
+        return self._encode_part(text, special_tokens, self.backend)
+
+    def encode_iterable(self, texts: Iterable[str], special_tokens: bool = False) -> Iterator[int]:
+        """The ids of the joined texts, such as the lines of an open file, which are read as the ids are needed.
+
+        Where tokens may reach across spaces, or it is not known what the tokenizer does, all texts are read first.
+        """
+        backend = self.backend
+        for part in cut_before_spaces(texts) if self._can_be_cut else ["".join(texts)]:
+            ids = self._encode_part(part, special_tokens, backend).tolist()
+            yield from ids
+            is_after_special = special_tokens and ids and ids[-1] in self.hidden
+            backend = self._further if is_after_special else self._continuing
+
+    def _encode_part(self, text: str, special_tokens: bool, backend: tokenizers.Tokenizer) -> np.ndarray:
+        if special_tokens:
+            return self._encode_marked([Piece(text, is_ours=True)], self.special, backend)
+        return _encode(backend, text)
+
+    @cached_property
+    def _can_be_cut(self) -> bool:
+        """Whether no token of any text reaches across a space that follows other characters."""
+        steps = [*_kinds(self._settings["normalizer"]), *_kinds(self._settings["pre_tokenizer"])]
+        is_known = self.adds_spaces or all(kind in CUT_BY_CHARACTERS for kind in steps)
+        names = [*self.special, *(each["content"] for each in self._added.values())]
+        names += [spelled.decode("utf-8", "replace") for spelled in self.token_bytes]
+        adds_or_strips = any(each["lstrip"] or each["rstrip"] for each in self._settings["added_tokens"])
+        adds_or_strips |= bool(self._added) and (self.marks_spaces or self.adds_spaces)
+        keeps = self.is_lossless or self.is_closed
+        return is_known and keeps and not adds_or_strips and not any(map(ACROSS.search, names))
+
+    @cached_property
+    def _continuing(self) -> tokenizers.Tokenizer:
+        """The tokenizer for text that goes on with a space: nothing is put before it."""
+        settings = json.loads(self._further.to_str())
+        steps = settings["normalizer"]
+        if self.adds_spaces or (steps and steps["type"] == "Prepend"):
+            settings["normalizer"] = None
+        elif steps and steps["type"] == "Sequence":
+            steps["normalizers"] = [step for step in steps["normalizers"] if step["type"] != "Prepend"]
+        backend = tokenizers.Tokenizer.from_str(json.dumps(settings))
+        backend.encode_special_tokens = True
+        return backend
 
     def encode_within(self, text: str) -> np.ndarray:
         """The ids of a text that stands in the middle of another, glued to what is before it unless it has a space."""
@@ -179,7 +234,12 @@ class Tokenizer:
 
         Text between two special tokens is cut as one, whoever wrote it.
         """
-        marks = {**self.special, "<s>": self.start, "</s>": self.eos}
+        return self._encode_marked(pieces, {**self.special, "<s>": self.start, "</s>": self.eos}, self.backend)
+
+    def _encode_marked(
+        self, pieces: Iterable[Piece], marks: Mapping[str, int | None], first: tokenizers.Tokenizer
+    ) -> np.ndarray:
+        """The ids of pieces; `first` reads the text before any mark."""
         names = re.compile("(" + "|".join(map(re.escape, sorted(marks, key=len, reverse=True))) + ")")
         parts: list[Any] = [""]  # text, mark, text, mark, ..., text
         for piece in pieces:
@@ -188,7 +248,7 @@ class Tokenizer:
                     parts += [marks[part], ""]
                 else:
                     parts[-1] += part
-        ids = [] if parts[0] == "" else self.encode(parts[0]).tolist()
+        ids = [] if parts[0] == "" else _encode(first, parts[0]).tolist()
         for mark, text in zip(parts[1::2], parts[2::2], strict=True):
             ids += [] if mark is None else [mark]
             ids += _encode(self._further, text).tolist() if text else []
@@ -204,10 +264,13 @@ class Tokenizer:
         _make_plain(backend)
         return backend
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], skip_special_tokens: bool = True) -> str:
+        """The text of tokens. Special tokens are left out, or with skip_special_tokens=False written by their names."""
         if self.joins_with_spaces or self.marks_spaces:
-            return self.decode_parts([ids])[0]
-        text = b"".join([self.token_bytes[int(id)] for id in ids]).decode("utf-8", "replace")
+            stream = self.stream(skip_special_tokens)
+            return "".join([stream.feed(int(id)) for id in ids]) + stream.flush()
+        spelled = self.token_bytes if skip_special_tokens else self.named_token_bytes
+        text = b"".join([spelled[int(id)] for id in ids]).decode("utf-8", "replace")
         return ADDED_SPACE.sub("", text) if self.adds_spaces else text
 
     def decode_parts(self, parts: Iterable[Iterable[int]]) -> list[str]:
@@ -226,8 +289,8 @@ class Tokenizer:
         sizes = [len(each.encode("utf-8", "surrogateescape")) + 1 for each in between[:-1]]
         return ends - np.searchsorted(np.cumsum(sizes), ends, side="right")
 
-    def stream(self) -> "StreamDecoder":
-        return StreamDecoder(self)
+    def stream(self, skip_special_tokens: bool = True) -> "StreamDecoder":
+        return StreamDecoder(self, skip_special_tokens)
 
     def spell(self, ids: Iterable[int]) -> bytes:
         """The bytes of a text of these tokens: `decode` before a character that was cut off is replaced."""
@@ -260,25 +323,28 @@ class Tokenizer:
 
     @cached_property
     def special(self) -> dict[str, int]:
-        """Ids of the tokens that no text can spell, by their names."""
+        """Ids of the special tokens, by their names."""
         return {token["content"]: token["id"] for token in self._settings["added_tokens"] if token["special"]}
 
     @cached_property
     def token_bytes(self) -> list[bytes]:
-        """The bytes of UTF-8 that each id stands for; none for <eos>."""
-        names = [self.backend.id_to_token(id) for id in range(self.vocabulary_size)]
+        """The bytes of UTF-8 that each id stands for; none for special tokens."""
+        return [b"" if id in self.hidden else self._spell_token(id) for id in range(self.vocabulary_size)]
+
+    @cached_property
+    def named_token_bytes(self) -> list[bytes]:
+        """The bytes of UTF-8 that each id stands for; the names of special tokens."""
+        return [
+            self.hidden[id].encode() if id in self.hidden else spelled for id, spelled in enumerate(self.token_bytes)
+        ]
+
+    def _spell_token(self, id: int) -> bytes:
+        name = self.backend.id_to_token(id) or ""
         if self.marks_spaces:
-            special = set(self.special.values())
-            return [b"" if id in special else _spelled(name or "") for id, name in enumerate(names)]
-        if self._is_byte_level:
-            alphabet = byte_alphabet()
-            spelled = [
-                bytes(alphabet[symbol] for symbol in name) if name and all(s in alphabet for s in name) else b""
-                for name in names
-            ]
-            spelled[self.eos] = b""
-            return spelled
-        return [b"" if name is None or id == self.eos else name.encode() for id, name in enumerate(names)]
+            return _spelled(name)
+        if id in self._added or not self._is_byte_level:
+            return name.encode()
+        return bytes(BYTES[symbol] for symbol in name) if all(symbol in BYTES for symbol in name) else b""
 
     @property
     def _is_byte_level(self) -> bool:
@@ -306,7 +372,8 @@ class Tokenizer:
             and any(step.get("type") == "ByteLevel" for step in steps)
             and (self._settings["normalizer"] is None or self.adds_spaces)
             and self._is_byte_level
-            and all(symbol in known for symbol in byte_alphabet())
+            and all(symbol in known for symbol in BYTES)
+            and not any(each["lstrip"] or each["rstrip"] for each in self._added.values())
         )
 
     @property
@@ -331,14 +398,11 @@ class Tokenizer:
         Their documents begin with a word. Tokenizers made elsewhere may tell " The" from "The", and words of version
         0.1 do.
         """
-        return self.adds_spaces or (self.kind == "bpe" and self._cut == GPT2 and self.end == EOS)
+        return self.adds_spaces or (self.kind == "bpe" and self._pattern == GPT2 and self.end == EOS)
 
     def token_text(self, id: int) -> str:
         """One token as a person would want to see it: 'the', ' the', '<eos>', '\\xe2' for half a character."""
-        if id == self.eos:
-            return EOS
-        data = self.token_bytes[id]
-        return data.decode("utf-8", "backslashreplace")
+        return self.named_token_bytes[id].decode("utf-8", "backslashreplace")
 
     def encode_documents(self, documents: DocumentBatch) -> np.ndarray:
         """The tokens of all documents, <eos> after each: the same ids as `encode`, but each piece is looked up once."""
@@ -423,18 +487,18 @@ class StreamDecoder:
     A space that may turn out to be an added one appears with what follows it.
     """
 
-    def __init__(self, tokenizer: Tokenizer):
-        self._bytes = tokenizer.token_bytes
+    def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool = True):
+        self._bytes = tokenizer.token_bytes if skip_special_tokens else tokenizer.named_token_bytes
+        self._skipped = tokenizer.hidden if skip_special_tokens else {}
         self._space = tokenizer.joins_with_spaces
         self._marks = tokenizer.marks_spaces
-        self._eos = tokenizer.eos
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._is_first = True
         self._adds = tokenizer.adds_spaces
         self._before = "\n"  # white space or "x" for what came before, and the space that is held back
 
     def feed(self, id: int) -> str:
-        if id == self._eos:
+        if id in self._skipped:
             return ""
         text = self._decoder.decode(self._bytes[id])
         if self._adds:
@@ -505,6 +569,17 @@ def _undoes_marks(backend: tokenizers.Tokenizer) -> bool:
     return kinds in (["Replace", "ByteFallback", "Fuse", "Strip"], ["Replace", "ByteFallback", "Fuse"]) and (
         spaces == [{"type": "Replace", "pattern": {"String": SPACE}, "content": " "}]
     )
+
+
+def _kinds(step: dict[str, Any] | None) -> list[str]:
+    """The kinds of all steps of a normalizer or pre-tokenizer."""
+    if step is None:
+        return []
+    inner = step.get("normalizers") or step.get("pretokenizers")
+    if inner:
+        return [kind for each in inner for kind in _kinds(each)]
+    is_by_pattern = step["type"] == "Replace" and "Regex" in step["pattern"]  # which may look at what is around it
+    return ["Replace by pattern" if is_by_pattern else step["type"]]
 
 
 def _spelled(name: str) -> bytes:

@@ -4,13 +4,22 @@ The merges are learned by Hugging Face's trainer and stored, in the order in whi
 """
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import AddedToken, models, pre_tokenizers, trainers
 
 from chainrule.errors import UserError
-from chainrule.text.base import Tokenizer, Vocabulary, byte_level_backend, end_with_eos, library_errors
+from chainrule.text.base import (
+    EOS,
+    Tokenizer,
+    Vocabulary,
+    byte_level,
+    byte_level_backend,
+    end_with_eos,
+    library_errors,
+)
 from chainrule.text.pieces import DocumentBatch
 
 MOST_TEXT = 64 << 20  # merges of a large corpus are learned from this much of it
@@ -21,30 +30,49 @@ FEWEST_TOKENS, MOST_TOKENS = 512, 16_384
 def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.is_closed:
         raise UserError("byte-pair encoding spells every text; leave out --closed-vocabulary, or use --tokenizer words")
-    texts = list(_texts(batches))
+    special = check_special_tokens(vocabulary.special_tokens)
+    texts = list(_texts(batches, special))
     size = vocabulary.size or default_size(sum(map(len, texts)))
-    if size < 257:
-        raise UserError(f"a byte-pair vocabulary holds 256 bytes and <eos>, so at least 257 tokens; got {size}")
+    fewest = 257 + len(special)
+    if size < fewest:
+        held = "256 bytes and <eos>" if not special else f"256 bytes, <eos> and {len(special)} special tokens"
+        raise UserError(f"a byte-pair vocabulary holds {held}, so at least {fewest} tokens; got {size}")
     backend = byte_level_backend(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=size - 1,
+        vocab_size=size - 1 - len(special),
         min_frequency=vocabulary.min_count or 2,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     backend.train_from_iterator(texts, trainer)
+    known = backend.get_vocab()
+    for name in special:
+        if name in known and byte_level(name.encode()) != name:
+            raise UserError(f"'{name}' stands for a byte in a byte-pair vocabulary; choose another special token")
+    backend.add_tokens([AddedToken(name, normalized=False) for name in special])
     return end_with_eos(backend)
+
+
+def check_special_tokens(names: Sequence[str]) -> list[str]:
+    """The names without repetitions, the longest first; refuses nothing at all, and the name that is ours."""
+    for name in names:
+        if name in ("", EOS):
+            raise UserError(f"a special token is a text of its own, and not {name!r}; choose another")
+    return sorted(dict.fromkeys(names), key=len, reverse=True)
 
 
 def default_size(text_bytes: int) -> int:
     return max(FEWEST_TOKENS, min(MOST_TOKENS, 1 << (text_bytes // BYTES_PER_TOKEN).bit_length()))
 
 
-def _texts(batches: Iterable[DocumentBatch]) -> Iterator[str]:
+def _texts(batches: Iterable[DocumentBatch], special: Sequence[str]) -> Iterator[str]:
+    """The documents without special tokens: what is before one and what is after it are texts of their own."""
+    names = re.compile("|".join(map(re.escape, special))) if special else None
     taken = 0
     for documents in batches:
         for start, end in zip(documents.starts, documents.ends, strict=True):
-            yield documents.buffer[start:end].tobytes().decode()
+            text = documents.buffer[start:end].tobytes().decode()
+            yield from names.split(text) if names else [text]
             taken += int(end - start)
             if taken >= MOST_TEXT:
                 return

@@ -10,15 +10,22 @@ from chainrule.text.base import Tokenizer, Vocabulary
 from chainrule.text.pieces import DocumentBatch
 from chainrule.text.settings import Tokenization as Tokenization
 
-NO_KINDS = ("base", "chat", "choice", "pieces", "settings")
+NO_KINDS = ("base", "chat", "choice", "incremental", "pieces", "settings")
 
 
 def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization, default: str) -> Tokenizer:
     """The tokenizer that was asked for; `batches` of documents are read only if it has to be trained."""
     name = default if tokenization.tokenizer == "auto" else tokenization.tokenizer
+    if tokenization.special_tokens and name != "bpe":
+        raise UserError(f"special tokens are for a new vocabulary of kind bpe, and this one is {name}; leave them out")
     if name not in KINDS:
         return _existing_tokenizer(name)
-    vocabulary = Vocabulary(tokenization.vocabulary_size, tokenization.min_count, tokenization.closed_vocabulary)
+    vocabulary = Vocabulary(
+        tokenization.vocabulary_size,
+        tokenization.min_count,
+        tokenization.closed_vocabulary,
+        tokenization.special_tokens,
+    )
     module = registry.find("chainrule.text", name, "tokenizer", without=NO_KINDS)
     tokenizer: Tokenizer = module.train(batches, vocabulary)
     return tokenizer

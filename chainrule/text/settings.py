@@ -17,3 +17,7 @@ class Tokenization:
     vocabulary_size: int | None = setting(None, "The largest number of words, characters or (bpe) tokens.", flag=True)
     min_count: int | None = setting(None, "Leave out words that occur less often than this.", flag=True)
     closed_vocabulary: bool = setting(False, "Read words outside the vocabulary as <unk>.", flag=True)
+    special_tokens: tuple[str, ...] = setting(
+        (), "A text such as '<|user|>' that is always one token of a bpe vocabulary, never cut nor part of another; "
+        "repeat the flag for several.", flag="--special-token", metavar="TEXT",
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """The command line as a person meets it: every command run whole, in this process."""
 
+import csv
 import gzip
 import json
 import os
@@ -13,6 +14,7 @@ import pytest
 from tests.cli.cows import LINES
 
 Result = tuple[int, str, str]
+NGRAM = {"order": 5, "smoothing": "modified-kneser-ney", "k": 1.0, "alpha": 0.4, "discounts": [], "prune": []}
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def test_train_prints_json_that_says_everything(chainrule, cows):
     result = json.loads(out)
     assert code == 0
     assert result["run"] == "runs/w"
-    assert result["config"]["model"] == {"order": 2, "smoothing": "witten-bell", "k": 1.0, "prune": []}
+    assert result["config"]["model"] == NGRAM | {"order": 2, "smoothing": "witten-bell"}
     assert result["validation"]["bits_per_byte"] > 0
     assert json.loads((Path("runs/w") / "config.json").read_text()) == result["config"]
 
@@ -51,10 +53,44 @@ def test_settings_layer_defaults_size_file_flags_set(chainrule, cows, tmp_path):
 
     assert model()["order"] == 5
     assert model("--size", "large")["order"] == 7
-    assert model("--size", "large", "--config", "s.json") == {"order": 2, "smoothing": "katz", "k": 1.0, "prune": []}
+    assert model("--size", "large", "--config", "s.json") == NGRAM | {"order": 2, "smoothing": "katz"}
     assert model("--config", "s.json", "--order", "4")["order"] == 4
     assert model("--config", "s.json", "--order", "4", "--set", "order=6")["order"] == 6
     assert model("--prune", "0 0 1")["prune"] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "assignment", "stored"),
+    [
+        ("stupid-backoff", "alpha=0.3", {"alpha": 0.3}),
+        ("absolute", "discounts=0.75", {"discounts": [0.75]}),
+        ("kneser-ney", "discounts=0.75", {"discounts": [0.75]}),
+        ("modified-kneser-ney", "discounts=0.5 1 1.5", {"discounts": [0.5, 1.0, 1.5]}),
+    ],
+)
+def test_the_numbers_of_a_smoothing_are_set_by_name(chainrule, cows, smoothing, assignment, stored):
+    code, out, _ = chainrule("train", cows, "--json", "--smoothing", smoothing, "--set", assignment)
+    assert code == 0
+    assert json.loads(out)["config"]["model"].items() >= stored.items()
+    name = assignment.partition("=")[0]
+    assert name in chainrule("show", "runs/cows")[1]
+
+
+@pytest.mark.parametrize(
+    ("smoothing", "assignment", "sentence"),
+    [
+        ("stupid-backoff", "alpha=0", "alpha must be above 0 and at most 1, got 0"),
+        ("katz", "alpha=0.3", "alpha is a setting of stupid-backoff, and the smoothing is katz; leave it out"),
+        ("absolute", "discounts=1.2", "the discount of a count of 1 must be above 0 and at most 1, got 1.2"),
+        ("absolute", "discounts=0.5 1 3.5", "the discount of a count of 3 must be above 0 and at most 3, got 3.5"),
+        ("absolute", "discounts=0.5 1", "discounts are one number, or three"),
+        ("witten-bell", "discounts=0.7", "absolute, and the smoothing is witten-bell; leave them out"),
+    ],
+)
+def test_impossible_numbers_of_a_smoothing_are_refused(chainrule, cows, smoothing, assignment, sentence):
+    code, _, err = chainrule("train", cows, "--smoothing", smoothing, "--set", assignment)
+    assert code == 2
+    assert sentence in " ".join(err.split())
 
 
 def test_train_reads_standard_input(cows):
@@ -96,6 +132,20 @@ def test_evaluate_reports_the_same_in_words_and_json(chainrule, run, cows):
     assert len(result["per_document"]) == 200
     assert chainrule("evaluate", run, cows, "--documents")[1].count("bits per byte, ") == 200
     assert sum(each["nats"] for each in result["per_document"]) == pytest.approx(result["nats"])
+
+
+def test_evaluate_writes_the_figures_of_documents_as_a_table(chainrule, run, cows):
+    figures = json.loads(chainrule("evaluate", run, cows, "--json", "--documents", "--csv", "figures.csv")[1])
+    rows = list(csv.DictReader(Path("figures.csv").read_text().splitlines()))
+    assert [{**row, "nats": float(row["nats"])} for row in rows] == [
+        {name: value if name == "nats" else str(value) for name, value in each.items()}
+        for each in figures["per_document"]
+    ]
+    assert len(rows) == 200
+    code, out, _ = chainrule("evaluate", run, cows, "--csv", "-")
+    assert code == 0
+    assert out == Path("figures.csv").read_text()
+    assert "cannot write 'none/a.csv'" in chainrule("evaluate", run, cows, "--csv", "none/a.csv")[2]
 
 
 def test_evaluate_against_another_run_says_whether_the_difference_is_real(chainrule, run, cows):
@@ -299,7 +349,14 @@ def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
     trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
     out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
     assert "better than runs/one: significant" in out
+    assert f"; but {run} and runs/one learned from this text, so this is no test" in out
     said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
     assert f"{run} {said}" in out
     assert f"runs/one {said}" in out
-    assert "was trained on" not in chainrule("evaluate", run)[1]
+    Path("new.txt").write_text("".join(f"in week {i} the cow eats corn\n" for i in range(200)))
+    chainrule("train", "new.txt", "--order", 1, "--as", "runs/other")
+    out = chainrule("evaluate", run, "new.txt", "--against", "runs/other")[1]
+    assert "; but runs/other learned from this text, so this is no test" in out
+    kept = chainrule("evaluate", run, "--against", "runs/one")[1]
+    assert "was trained on" not in kept
+    assert "no test" not in kept

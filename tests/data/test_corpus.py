@@ -63,7 +63,7 @@ def test_auto_leaves_records_whole(tmp_path: Path) -> None:
 
 def test_auto_reads_no_further_than_it_needs_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The fault near the end is met only by reading, not by choosing a unit.
-    path = write(tmp_path / "a.txt", b"a\n\n" * 1000 + b"\xff")
+    path = write(tmp_path / "a.txt", b"a\n\n" * 1000 + b"\x81")
     monkeypatch.setattr(corpus_module, "PROBE_BYTES", 100)
     corpus = Corpus([path])
     assert corpus.unit == "block"
@@ -126,7 +126,8 @@ def test_a_corpus_without_text_is_refused(tmp_path: Path) -> None:
 def test_unknown_settings_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "a")
     assert sentence(path, reading=Reading(unit="lines")) == (
-        "unit 'lines' is not known; did you mean 'line'? (units: auto, file, block, line)"
+        "unit 'lines' is not known; did you mean 'line'? (units: auto, file, block, line; "
+        "or a text that ends documents and has other signs than letters, such as <|endoftext|>)"
     )
     assert sentence(path, reading=Reading(encoding="latin-11")) == (
         "encoding 'latin-11' is not known; did you mean 'latin-1'? "

@@ -9,7 +9,7 @@ import pytest
 from chainrule.errors import UserError
 from chainrule.generation import Sampling, sample
 from chainrule.interop._layout import halves, pairs
-from chainrule.interop.llama2c.read import read_llama2c
+from chainrule.interop.llama2c.read import read_llama2c, read_tokenizer
 from tests.shared_data import FOLDER
 
 STORIES = FOLDER / "stories260K"
@@ -91,6 +91,48 @@ def small(folder: Path, name: str = "model.bin") -> Path:
 def pieces(*names: str) -> bytes:
     data = [struct.pack("<fi", -float(id), len(name.encode())) + name.encode() for id, name in enumerate(names)]
     return struct.pack("<i", 9) + b"".join(data)
+
+
+def raw_pieces(*names: bytes) -> bytes:
+    data = [struct.pack("<fi", -float(id), len(name)) + name for id, name in enumerate(names)]
+    return struct.pack("<i", 9) + b"".join(data)
+
+
+NEWER = [f"<0x{byte:02X}>".encode() for byte in range(256)]
+OLDER = {"bytes": [bytes([byte]) for byte in range(256)], "characters": [chr(byte).encode() for byte in range(256)]}
+LETTERS = (" ", "a", "b", "A", "â", "ab", " a", " ab", "\n")
+TEXTS = ("ab a", "A", "âb", "a\nb", "naïve 日本 ✓", " two  spaces", "\x00\xff", "")
+
+
+@pytest.mark.parametrize("kind", OLDER)
+def test_an_older_tokenizer_with_raw_bytes_cuts_text_as_the_newer_one_does(tmp_path: Path, kind: str):
+    """Such as the tokenizer.bin of Llama 2, in which the byte 'A' and the letter 'A' are two pieces of one spelling."""
+    first, letters = [b"<unk>", b"\n<s>\n", b"\n</s>\n"], [each.encode() for each in LETTERS]
+    count = len(first) + 256 + len(letters)
+    (tmp_path / "older.bin").write_bytes(raw_pieces(*first, *OLDER[kind], *letters))
+    (tmp_path / "newer.bin").write_bytes(raw_pieces(*first, *NEWER, *letters))
+    older, newer = (read_tokenizer(tmp_path / name, count) for name in ("older.bin", "newer.bin"))
+    assert older.encode("A b").tolist() == [259, 262, 259, 261]  # the letter, not byte 68
+    assert older.encode("✓").tolist() == [259, *(3 + byte for byte in "✓".encode())]
+    for text in TEXTS:
+        assert older.encode(text).tolist() == newer.encode(text).tolist()
+        assert older.decode(older.encode(text)) == text
+    assert older.decode([3 + ord("A"), 262]) == "AA"
+
+
+@needs_stories
+@pytest.mark.parametrize("kind", OLDER)
+def test_a_published_tokenizer_in_the_older_form_is_the_same(tmp_path: Path, stories, kind: str):
+    data, own, place = (STORIES / "tok512.bin").read_bytes(), [], 4
+    while place < len(data):
+        score, length = struct.unpack_from("<fi", data, place)
+        own.append((score, data[place + 8 : place + 8 + length]))
+        place += 8 + length
+    assert [piece for _, piece in own[3:259]] == NEWER
+    own[3:259] = [(score, raw) for (score, _), raw in zip(own[3:259], OLDER[kind], strict=True)]
+    written = data[:4] + b"".join(struct.pack("<fi", score, len(piece)) + piece for score, piece in own)
+    (tmp_path / "tok.bin").write_bytes(written)
+    assert read_tokenizer(tmp_path / "tok.bin", 512).json == stories.tokenizer.json
 
 
 EIGHT = ("<unk>", "<s>", "</s>", " ", "a", "b", "ab", " a")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from chainrule.ngram.discounts import good_turing, modified, single
+from chainrule.ngram.discounts import Discounts, good_turing, modified, single
 
 Context = tuple[int, ...]
 
@@ -41,7 +41,7 @@ class Reference:
         return table
 
     def interpolated(
-        self, kind: Callable[[int], Counter[Context]], estimate: Callable[[np.ndarray, int], object]
+        self, kind: Callable[[int], Counter[Context]], estimate: Callable[[np.ndarray, int], Discounts]
     ) -> Callable:
         tables = [self.table(kind(k)) for k in range(1, self.order + 1)]
         found = [
@@ -131,7 +131,7 @@ class Reference:
 
         return probability
 
-    def stupid_backoff(self) -> Callable:
+    def stupid_backoff(self, alpha: float = 0.4) -> Callable:
         tables = [self.table(counts) for counts in self.counts]
 
         def score(word: int, context: Context) -> float:
@@ -139,7 +139,7 @@ class Reference:
             if word in row:
                 return row[word] / sum(row.values())
             if not context:
-                return 0.4 / self.size
-            return (0.4 if self.counts[len(context) - 1][context] else 1.0) * score(word, context[1:])
+                return alpha / self.size
+            return alpha * score(word, context[1:])
 
         return score

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from chainrule.ngram import interpolation
 from chainrule.ngram.count import count_ngrams
+from chainrule.ngram.discounts import Discounts
 from chainrule.ngram.query import distributions, score_stream
 from chainrule.ngram.smoothing import METHODS, Smoothing
 
@@ -43,6 +44,47 @@ def test_probabilities_equal_the_textbook_formula(name, texts, order, seed):
     found = np.exp(distributions(trie, estimates, contexts).astype(np.float64))
     expected = [[formula(word, usable(context)) for word in range(VOCABULARY)] for context in contexts]
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+
+
+def test_stupid_backoff_pays_for_a_context_that_never_occurred():
+    """Brants et al. (2007): S(w | x a) = 0.4 S(w | a) wherever c(x a w) = 0, whether or not c(x a) is zero, too."""
+    a, b, c, x = range(4)
+    trie = count_ngrams(stream([[a, b], [a, c]]), 3, VOCABULARY, EOS)
+    estimates = METHODS["stupid-backoff"](trie, Smoothing(), None)
+    scores = np.exp(distributions(trie, estimates, np.array([[x, a], [EOS, a], [b, x]])))
+    assert scores[0, b] == pytest.approx(0.4 * 1 / 2)  # 'x a' never occurred
+    assert scores[1, b] == pytest.approx(1 / 2)  # 'a' at the start of a document did
+    assert scores[2, b] == pytest.approx(0.4 * 0.4 * 1 / 6)  # neither 'b x' nor 'x' did
+
+
+@given(texts=documents, order=orders, alpha=st.floats(0.1, 1), seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_the_factor_of_stupid_backoff_can_be_chosen(texts, order, alpha, seed):
+    ids = stream(texts)
+    trie = count_ngrams(ids, order, VOCABULARY, EOS)
+    estimates = METHODS["stupid-backoff"](trie, Smoothing(alpha=alpha), None)
+    formula = Reference(ids.tolist(), order, VOCABULARY, EOS).stupid_backoff(alpha)
+    contexts = contexts_of(order, np.random.default_rng(seed))
+    found = np.exp(distributions(trie, estimates, contexts).astype(np.float64))
+    expected = [[formula(word, usable(context)) for word in range(VOCABULARY)] for context in contexts]
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("given", "each"), [((0.75,), (0.75, 0.75, 0.75)), ((0.5, 1.0, 1.5), (0.5, 1.0, 1.5))])
+@pytest.mark.parametrize("name", ["absolute", "kneser-ney", "modified-kneser-ney"])
+def test_discounts_can_be_fixed(name, given, each):
+    generator = np.random.default_rng(0)
+    ids = stream([generator.integers(0, EOS, 12).tolist() for _ in range(30)])
+    trie = count_ngrams(ids, 3, VOCABULARY, EOS)
+    estimates = METHODS[name](trie, Smoothing(discounts=given), None)
+    assert estimates.discounts == [list(each)] * 3
+    assert not estimates.notes
+    reference = Reference(ids.tolist(), 3, VOCABULARY, EOS)
+    counts = (lambda k: reference.counts[k - 1]) if name == "absolute" else reference.continuation
+    formula = reference.interpolated(counts, lambda counts, order: Discounts(*each))
+    contexts = contexts_of(3, generator)
+    expected = [[formula(word, usable(context)) for word in range(VOCABULARY)] for context in contexts]
+    np.testing.assert_allclose(np.exp(distributions(trie, estimates, contexts)), expected, rtol=2e-5)
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "stupid-backoff"])

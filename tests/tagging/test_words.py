@@ -17,6 +17,21 @@ from tests.shared_data import FOLDER, requires
         ("see http://a.b/c?d=1 or me.too@x-y.org", "see http://a.b/c?d=1 or me.too@x-y.org"),
         ("naïve café 中文 😀", "naïve café 中文 😀"),
         ("  ", ""),
+        ("Dr. Smith went.", "Dr. Smith went ."),
+        (
+            "Mr. and Mrs. J. R. Brown met Prof. Ray, e.g. in St. Louis.",
+            "Mr. and Mrs. J. R. Brown met Prof. Ray , e.g. in St. Louis .",
+        ),
+        (
+            "Acme Inc. sold No. 5, i.e. all, on Jan. 3 at 5 p.m.",
+            "Acme Inc. sold No. 5 , i.e. all , on Jan. 3 at 5 p.m.",
+        ),
+        (
+            "J.R.R. Tolkien, Ph.D. and Lee et al. wrote cats, dogs, etc.",
+            "J.R.R. Tolkien , Ph.D. and Lee et al. wrote cats , dogs , etc.",
+        ),
+        ("No. He sat. So did I. We saw Al.", "No . He sat . So did I . We saw Al ."),
+        ("I saw the Dr. yesterday; she is a Dr.", "I saw the Dr. yesterday ; she is a Dr ."),
     ],
 )
 def test_cuts(line: str, words: str):

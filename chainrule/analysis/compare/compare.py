@@ -110,16 +110,18 @@ def compare(
 def _fingerprint(asked: Comparison, source: TextSource | None) -> dict[str, object]:
     """What must be unchanged for a comparison to be taken up again: all settings but the models, and the text."""
     files = [file.path for corpus in source.corpora for file in corpus.files] if source else []
-    return {
-        "inputs": list(asked.inputs),
-        "validation": list(asked.validation),
-        "test": list(asked.test),
+    fingerprint: dict[str, object] = {
+        "inputs": asked.inputs,
+        "validation": asked.validation,
+        "test": asked.test,
         "minutes": asked.minutes,
         "data": to_json(asked.reading) | to_json(asked.splitting),
         "tokenization": to_json(asked.tokenization),
         "seed": asked.seed,
         "text": [file["sha256"] for file in describe_files(files)],
     }
+    as_json: dict[str, object] = json.loads(json.dumps(fingerprint))  # as it is when it is read again
+    return as_json
 
 
 def _begin(fingerprint: dict[str, object], path: Path) -> None:
@@ -144,9 +146,11 @@ def _begin(fingerprint: dict[str, object], path: Path) -> None:
 
 
 def _modern(known: dict[str, Any]) -> dict[str, Any]:
-    """In the first version one seed was that of the split and of the weights."""
+    """In the first version one seed was that of the split and of the weights; settings that came later had defaults."""
     if "seed" in known["data"]:
         known["seed"] = known["data"]["split_seed"] = known["data"].pop("seed")
+    known["data"] = {**to_json(Reading()), **known["data"]}
+    known["tokenization"] = json.loads(json.dumps(to_json(Tokenization()))) | known["tokenization"]
     return known
 
 

@@ -18,7 +18,7 @@ from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import LanguageModel, architecture_of, learns, log_softmax
 from chainrule.models.explanation import LooksInside, MatchesContexts
-from chainrule.text.base import Tokenizer
+from chainrule.text.base import EOS, Tokenizer
 
 MOST_READ = 1024  # tokens of a text, whatever the model could read
 AT_ONCE = 64  # tokens whose logits are held at one time
@@ -146,7 +146,7 @@ def _surprise(model: LanguageModel, ids: np.ndarray) -> tuple[list[float], np.nd
 
 def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]) -> int:
     """The id of a token given as text, with or without a space in front, whichever is likelier."""
-    if token == tokenizer.token_text(tokenizer.eos):
+    if token in (EOS, tokenizer.end):
         return tokenizer.eos
     spelled = [ids for each in (f" {token}", token) if token and len(ids := tokenizer.encode_within(each))]
     if not spelled:

@@ -47,7 +47,7 @@ def find_evidence(shards: TokenShards, tokenizer: Tokenizer, context: list[int],
         others += [(shard, place) for place in places[:most].tolist()]
     length = len(context) + bool(followed)
     shown = [_sighting(shards, tokenizer, shard, place, length) for shard, place in (followed or others)[:most]]
-    text = tokenizer.decode(context) if context[0] != tokenizer.eos else f"<eos>{tokenizer.decode(context)}"
+    text = tokenizer.decode(context) if context[0] != tokenizer.eos else tokenizer.end + tokenizer.decode(context)
     return Evidence(text, count, times, shown)
 
 

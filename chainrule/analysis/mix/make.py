@@ -93,9 +93,10 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
 
 
 def _corpus(run: Run, inputs: Sequence[str]) -> Corpus:
-    """A text that is cut as `chainrule evaluate` cuts it; its field and encoding are those of the run's own text."""
+    """A text that is cut as `chainrule evaluate` cuts it; otherwise it is read as the run's own text was."""
     data, usual = run.config["data"], Reading()
-    return Corpus(inputs, Reading(usual.unit, data.get("field", usual.field), data.get("encoding", usual.encoding)))
+    own = (data.get("field", usual.field), data.get("encoding", usual.encoding), data.get("delimiter", usual.delimiter))
+    return Corpus(inputs, Reading(usual.unit, *own))
 
 
 def _describe_data(request: MixRequest) -> DataConfig:

@@ -56,6 +56,9 @@ def _losses(estimates: Estimates) -> list[str]:
     notes = []
     if not estimates.is_normalised:
         notes.append("the model gives scores, not probabilities; programs that read the file cannot know")
+    if estimates.unseen_backoff:
+        weight = np.exp(estimates.unseen_backoff)
+        notes.append(f"contexts that never occurred back off with {weight:g} here and with 1 in an ARPA file")
     zeros = sum(int(np.count_nonzero(np.isneginf(a))) for a in (estimates.log_probability[1:], estimates.backoff))
     if zeros:
         notes.append(f"{zeros:,} probabilities or weights are zero; ARPA files write their logarithms as {LOG_ZERO:g}")

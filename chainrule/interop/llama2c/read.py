@@ -17,6 +17,7 @@ from chainrule.models.transformer import LLAMA, Config
 from chainrule.text.base import SPACE, Tokenizer
 
 HEADER = 7
+FIRST_BYTE = 3  # the id of the piece for byte 0; before it are <unk>, <s> and </s>
 EPSILON = 1e-5  # the only one that run.c has
 LARGEST_TOKENIZER = 64 << 20  # bytes
 
@@ -93,7 +94,16 @@ def read_tokenizer(path: Path, vocabulary: int) -> Tokenizer:
     if pieces is None:
         raise UserError(f"the tokenizer '{path}' has not exactly the {vocabulary} pieces of the model, or is cut off")
     words = [piece.decode("utf-8", "replace").replace(" ", SPACE) for _, piece in pieces]
+    if _has_raw_bytes([piece for _, piece in pieces]):
+        words[FIRST_BYTE : FIRST_BYTE + 256] = [f"<0x{byte:02X}>" for byte in range(256)]
     return make_bpe_tokenizer(words, [score for score, _ in pieces], f"'{path}'")
+
+
+def _has_raw_bytes(pieces: list[bytes]) -> bool:
+    """Whether pieces 3 to 258 are the bytes themselves, or the characters of these numbers, as older files have them in
+    place of <0x00> to <0xFF>. The byte 'A' is then spelled as the letter is, and is another piece."""
+    own = pieces[FIRST_BYTE : FIRST_BYTE + 256]
+    return len(own) == 256 and all(piece in (bytes([b]), chr(b).encode()) for b, piece in enumerate(own))
 
 
 def _tokenizer_beside(path: Path, vocabulary: int) -> Path:
