@@ -42,17 +42,20 @@ NETWORKS = (NETWORK, BYTE_NETWORK)
 BYTES = Tokenization(tokenizer="bytes")
 MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
 CHOOSING_PART = 0.1  # of the training text is kept from the parts
-MOST_CHOOSING_BYTES = 200_000
+MOST_CHOOSING_BYTES = 100_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
 LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
-EVALUATED_PART = 0.06  # and to measuring at the end
+EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
+FEWEST_MEASURED = 100_000  # bytes, or all there are
+LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabulary
 CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
 NETWORK_SECONDS = 10.0  # in less time it does not get far enough
+NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
 BYTE_NETWORK_SECONDS = 100.0
 BYTE_NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
@@ -105,10 +108,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Chosen:
-    """An ensemble, and the share of its bits that it would need more without each part."""
+    """An ensemble, the share of its bits that it would need more without each part, and the seconds it takes a byte."""
 
     model: Model
     saved: dict[str, float] = field(default_factory=dict)
+    byte_seconds: float = 0.0
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -138,8 +142,11 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     trying.mkdir()
     try:
         affordable = prepared.data["text"]["train"]["bytes"] < COUNTED_BYTES * COUNTING_PART * clock.total
+        began = time.perf_counter()
         counted = _count(request, trying, train_part) if affordable else None
-        chosen = make(request, task, trying, clock, train_part)
+        again = time.perf_counter() - began  # counting is compared with once more
+        held_out = prepared.data["text"]["validation"]["bytes"]
+        chosen = make(request, task, trying, Clock(clock.total - again, clock.started_at), train_part, held_out)
     finally:
         rmtree(trying, ignore_errors=True)
     counting = None if counted is None else counted["bits_per_byte"]
@@ -149,36 +156,58 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 
-def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart) -> Chosen:
-    """The ensemble; CountingIsBetter where counting alone is."""
+def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart, held_out: int) -> Chosen:
+    """The ensemble, in time to measure it on the bytes held out; CountingIsBetter where counting alone is."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     words, speed = _count_words(text.learning), measure_reading(text.learning)
-    after = CHOOSING_READS * len(text.choosing) / speed + EVALUATED_PART * clock.total + WRITING_SECONDS
-    parts = learn(text, words, speed, clock.left - after)
+    has_network = is_worth_a_network(text, words, clock.left)
+    after = predict_rest(text, words if has_network else None, speed, held_out, clock) + WRITING_SECONDS
+    parts = learn(text, words, speed, clock.left - after, has_network)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
     network = _train_byte_network(request, text, folder, clock.left - after, train_part)
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
+    began = time.perf_counter()
     found = model.ask(text.choosing)
+    byte_seconds = (time.perf_counter() - began) / len(text.choosing)
     chosen, found = choose(model, found, text.choosing)
     if _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
     cast(contextmixing.Model, parts[CONTEXTS]).read_more(text.choosing)
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
-    return replace(chosen, model=last)
+    return replace(chosen, model=last, byte_seconds=byte_seconds)
 
 
-def learn(text: Text, words: wordgram.Model, speed: float, seconds: float) -> dict[str, LanguageModel]:
+def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
+    """Whether there are time and text enough for a network of words to learn what counting does not know."""
+    if len(text.learning) < NETWORK_BYTES or not len(text.choosing) or seconds < NETWORK_SECONDS:
+        return False
+    return len(words.encode(text.learning)) < NETWORK_WORDS * seconds
+
+
+def predict_rest(text: Text, words: wordgram.Model | None, speed: float, held_out: int, clock: Clock) -> float:
+    """The seconds that choosing and measuring will take after learning; with `words`, by a network of them, too."""
+    if not len(text.choosing):
+        return 0.0
+    logits = words.num_ids * len(words.encode(text.choosing)) / len(text.choosing) if words else 0.0  # a byte
+    each = 1 / speed + LOGIT_SECONDS * logits
+    choosing = len(text.choosing) * (CHOOSING_READS / speed + each)
+    return choosing + max(min(held_out * each, EVALUATED_PART * clock.total), min(held_out, FEWEST_MEASURED) * each)
+
+
+def learn(
+    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool
+) -> dict[str, LanguageModel]:
     """The parts that need no run of their own; contexts are read on one core while a network learns on the others."""
     with ThreadPoolExecutor(1) as pool:
         config = plan_reading(text.learning, speed, seconds)
         reading = pool.submit(contextmixing.Model(config, 257, 256).fit, [text.learning])
         network = None
-        if len(text.choosing) and len(text.learning) >= NETWORK_BYTES and seconds >= NETWORK_SECONDS:
+        if has_network:
             from chainrule.training.word_network import train_word_network
 
             network = train_word_network(words, text.learning, text.choosing, seconds, lambda: not reading.done())
@@ -331,13 +360,9 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
         return None
     model, whole = chosen.model, shards.tokens(0)
     seconds = max(clock.left - WRITING_SECONDS, clock.total * 0.02)
-    stream = from_all_over(whole, SPEED_BYTES)
-    began = time.perf_counter()
+    affordable = int(seconds / chosen.byte_seconds) if chosen.byte_seconds else len(whole)
+    stream = from_all_over(whole, max(affordable, FEWEST_MEASURED))
     found = model.ask(stream)
-    affordable = int(len(stream) * seconds / (time.perf_counter() - began)) - len(stream)
-    if len(stream) < len(whole) and affordable > len(stream):
-        stream = from_all_over(whole, affordable)
-        found = model.ask(stream)
     share = (len(stream) - 1) / shards.part.tokens
     parts: list[EnsemblePart] = []
     for name, part, bits in zip(model.names, model.parts, found, strict=True):
