@@ -55,6 +55,7 @@ COUNTING_PART = 0.25  # of the time, at the most, goes to it
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
 NETWORK_SECONDS = 10.0  # in less time it does not get far enough
+MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of words has nothing to say
 NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
 BYTE_NETWORK_SECONDS = 100.0
 BYTE_NETWORK_MODEL = "transformer"
@@ -186,7 +187,8 @@ def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> boo
     """Whether there are time and text enough for a network of words to learn what counting does not know."""
     if len(text.learning) < NETWORK_BYTES or not len(text.choosing) or seconds < NETWORK_SECONDS:
         return False
-    return len(words.encode(text.learning)) < NETWORK_WORDS * seconds
+    unknown = (words.encode(text.choosing) < words.cutting.kinds).mean()
+    return unknown < MOST_UNKNOWN and len(words.encode(text.learning)) < NETWORK_WORDS * seconds
 
 
 def predict_rest(text: Text, words: wordgram.Model | None, speed: float, held_out: int, clock: Clock) -> float:
