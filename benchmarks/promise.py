@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.corpora import DATA, SHAKESPEARE, SPEECHES
 from benchmarks.report import PROMISE, Section, publish
 from chainrule.data.corpus import Corpus
-from chainrule.data.documents import SEPARATOR_BYTES
+from chainrule.data.documents import SEPARATORS
 from chainrule.data.settings import Splitting
 from chainrule.data.split import decide
 
@@ -63,7 +63,7 @@ def texts(folder: Path) -> dict[str, str]:
 def split(text: str) -> Parts:
     corpus = Corpus([text])
     decided = decide(corpus.batches(), Splitting(), corpus.unit)
-    separator = b"\n" * SEPARATOR_BYTES[corpus.unit]
+    separator = SEPARATORS[corpus.unit]
     sides: tuple[list[bytes], list[bytes]] = ([], [])
     for pair in decided(corpus.batches()):
         for side, documents in zip(sides, pair, strict=True):
