@@ -7,7 +7,7 @@ run.evaluate("other.txt")
 Inputs are paths; texts in memory are passed as chainrule.Texts(["first document", "second document"]).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -22,6 +22,7 @@ from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.api.language import TrainedRun as TrainedRun
 from chainrule.api.pairs import PairsRun as PairsRun
 from chainrule.api.pairs import load_pairs_run, pair_task
+from chainrule.api.settings_file import read_settings
 from chainrule.api.tagging import TaggerRun as TaggerRun
 from chainrule.api.tagging import load_tagger_run
 from chainrule.config import fields, override
@@ -36,6 +37,7 @@ from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization, make_tokenizer
 from chainrule.training.pipeline import train as train_request
+from chainrule.training.recipe import BUDGETS
 from chainrule.training.request import DEFAULT_CORPUS, Request
 
 TAGGING = "tagging"
@@ -87,7 +89,13 @@ def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
     return load_tagger_run(_train(TAGGING, inputs, **settings).path)
 
 
-def _train(
+def _train(task: str, inputs: Inputs, /, *, config: StrPath | None = None, **settings: Any) -> Run:
+    """Train with the settings in the file `config`, and with those given by name, which take precedence."""
+    from_file = {} if config is None else _from_file(Path(config), settings)
+    return train_request(_request(task, inputs, **{**from_file, **settings}))
+
+
+def _request(
     task: str,
     inputs: Inputs,
     /,
@@ -95,26 +103,24 @@ def _train(
     validation: Inputs = (),
     model: str | None = None,
     size: str | None = None,
-    config: StrPath | None = None,
     path: StrPath | None = None,
     overwrite: bool = False,
     tensorboard: bool = False,
     one: bool = False,
     **settings: object,
-) -> Run:
+) -> Request:
     if "task" in settings:
         raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
     names, kept_aside = input_names(inputs), input_names(validation)
     if task != LANGUAGE and any(map(is_texts, [*names, *kept_aside])):
         raise UserError(f"the task {task} reads files, not texts in memory; write them to a file first")
     reading, splitting, tokenization = _take_groups(settings, "train")
-    request = Request(
+    return Request(
         inputs=tuple(names),
         task=task,
         validation=tuple(kept_aside),
         model=model,
         size=size,
-        config=Path(config) if config else None,
         settings=settings,
         reading=reading,
         splitting=splitting,
@@ -124,7 +130,12 @@ def _train(
         tensorboard=tensorboard,
         one=one,
     )
-    return train_request(request)
+
+
+def _from_file(file: Path, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The settings in a file but for the task, and for its time limit where the call has another."""
+    left_out = {"task", *(BUDGETS if any(name in settings for name in BUDGETS) else ())}
+    return {name: value for name, value in read_settings(file).items() if name not in left_out}
 
 
 def resume(path: StrPath, **settings: object) -> AnyRun:

@@ -28,15 +28,15 @@ def command(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it as a page too, with heat maps.", show_default=False)
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that file if it exists.")] = False,
     faces: Annotated[int | None, typer.Option(hidden=True, help="The former name of --top.")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Explain a prediction: the distribution, the surprise, what mattered, and the reason in the model's own terms."""
     options.let_threads_sleep()
-    import sys
-
     from chainrule.api import load
     from chainrule.cli.output import print_json, print_notes, say
+    from chainrule.cli.standard_input import read_standard_input
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
     from chainrule.tasks.base import LANGUAGE
@@ -44,7 +44,9 @@ def command(
     top = top if faces is None else faces
     if not 1 <= top <= MOST_TOP:
         raise UserError(f"--top must be from 1 to {MOST_TOP}, got {top}")
-    text = sys.stdin.read() if text == "-" else text
+    if html is not None and html.exists() and not overwrite:
+        raise UserError(f"'{html}' exists already; choose another name, or pass --overwrite")
+    text = read_standard_input() if text == "-" else text
     task = Run(run, task=None).task
     if task == "tagging":
         if html is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chainrule.cli import options
+from chainrule.cli import completion, options
 from chainrule.interop.base import FULL_PRECISION, all_formats, exporters
 
 if TYPE_CHECKING:
@@ -19,7 +19,12 @@ def _list_formats() -> str:
 
 def command(
     run: options.RunPath,
-    to: Annotated[str, typer.Option(help=_list_formats())],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT", help=_list_formats(), autocompletion=completion.complete(completion.format_names)
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(

@@ -56,7 +56,7 @@ def command(
     if not model.trie.count[0]:
         raise UserError("nothing would be left: these documents are all that was counted")
     data = {"inputs": data["inputs"], "forgotten": [*data.get("forgotten", []), *inputs], "unit": data["unit"]}
-    path = Path(as_) if as_ else free_name(f"{loaded.name}-without")
+    path = Path(as_) if as_ else free_name(f"{loaded.name}-without", overwrite)
     made = store(path, "ngram", model, tokenizer, data, overwrite, documents=list(trained_on.elements()))
     if as_json:
         print_json({"run": str(made.path), "documents": taken, "never_counted": others, "model": model.describe()})

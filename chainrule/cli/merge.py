@@ -42,7 +42,7 @@ def command(
         "unit": loaded[0].config["data"]["unit"],
         "merged": [str(run.path) for run in loaded],
     }
-    path = Path(as_) if as_ else free_name("merged")
+    path = Path(as_) if as_ else free_name("merged", overwrite)
     known = [run.counted_documents() for run in loaded]
     documents = None if any(each is None for each in known) else [hash for each in known for hash in each or []]
     merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite, documents)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chainrule.cli import completion
 from chainrule.cli.flags import option
 from chainrule.data.settings import Reading
 
@@ -12,7 +13,10 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
-RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.")]
+RunPath = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.", autocompletion=completion.runs),
+]
 Field = Annotated[str, option(Reading, "field")]
 Unit = Annotated[str, option(Reading, "unit")]
 Encoding = Annotated[str, option(Reading, "encoding")]

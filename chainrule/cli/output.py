@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chainrule.config import without_infinities
 from chainrule.errors import one_line
+from chainrule.progress import is_quiet
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
 
@@ -21,8 +22,9 @@ def print_json(value: object) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line for people on standard error; standard output is for the result alone."""
-    print(text, file=sys.stderr)
+    """Print a remark for people on standard error, unless --quiet was given; standard output is for the result."""
+    if not is_quiet():
+        print(text, file=sys.stderr)
 
 
 def show_text(text: str, end: str = "") -> None:
@@ -36,7 +38,12 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    """Print aligned 'name  value' lines, the names dimmed on a terminal."""
+    """Print aligned 'name  value' lines; on a terminal, names are dimmed and long values wrapped."""
+    if not sys.stdout.isatty():
+        width = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            print(f"{name:<{width}}  {value}")
+        return
     from rich.console import Console
     from rich.table import Table
 
@@ -45,7 +52,7 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, _plain(value))
-    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(highlight=False).print(table)
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:

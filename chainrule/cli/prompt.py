@@ -59,8 +59,7 @@ def command(
 
 
 def _values(fields: list[str]) -> dict[str, str]:
-    import sys
-
+    from chainrule.cli.standard_input import read_standard_input
     from chainrule.errors import UserError
 
     values: dict[str, str] = {}
@@ -68,7 +67,7 @@ def _values(fields: list[str]) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not equals:
             raise UserError(f"fields are filled by FIELD=TEXT, got '{each}'")
-        values[name.strip()] = sys.stdin.read() if value == "-" else value
+        values[name.strip()] = read_standard_input() if value == "-" else value
     return values
 
 

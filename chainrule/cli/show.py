@@ -4,12 +4,18 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import options
+from chainrule.cli import completion, options
 
 
 def command(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="A run folder; without one, the runs there are.")
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run folder; default: list the runs in runs/.",
+            autocompletion=completion.runs,
+            show_default=False,
+        ),
     ] = None,
     context: Annotated[
         str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
@@ -19,9 +25,11 @@ def command(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a run holds: text, tokens, model, quality; or list the runs."""
+    """Show what a run holds: text, tokens, model, quality; without a run, list the runs."""
     if run is None:
-        _list_runs(as_json)
+        from chainrule.cli.list import command as list_runs
+
+        list_runs(as_json=as_json)
         return
     if context is not None:
         _show_places(run, context, as_json)
@@ -91,32 +99,3 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(" ".join(f"{number:.4f}" for number in row) for row in value)
     return str(value)
-
-
-def _list_runs(as_json: bool) -> None:
-    from chainrule.cli.output import print_json, print_rows, say
-    from chainrule.errors import UserError
-    from chainrule.runs.folder import HOME, Run
-
-    runs: list[dict[str, str]] = []
-    for path in sorted(file.parent for file in HOME.rglob("config.json")):
-        try:
-            run = Run(path, task=None)
-            facts = {"architecture": run.architecture, "started_at": run.config["started_at"]}
-            runs.append({"run": str(path), **facts, "inputs": ", ".join(run.config["data"]["inputs"])})
-        except (UserError, KeyError, TypeError):
-            runs.append({"run": str(path), "damaged": "yes"})
-    if as_json:
-        print_json(runs)
-    elif not runs:
-        say("there are no runs in 'runs/' yet; make one with: chainrule train YOUR.txt")
-    else:
-        print_rows(
-            [
-                (
-                    run["run"],
-                    "damaged" if "damaged" in run else f"{run['architecture']} of {run['inputs']}, {run['started_at']}",
-                )
-                for run in runs
-            ]
-        )

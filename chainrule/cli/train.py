@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from chainrule import registry
-from chainrule.cli import options
+from chainrule.cli import completion, options
+from chainrule.cli.common import settings_from_file
 from chainrule.cli.flags import Flags, Given
 from chainrule.data.settings import Reading, Splitting
 from chainrule.ngram import config as ngram
@@ -22,9 +22,8 @@ TEXT = "Text to learn from"
 TOKENS = "Tokens"
 MODEL = "Model"
 LEARNING = "Learning by gradient"
-MADE_OF_OTHERS = ("cache", "ensemble", "mix")  # not trained by themselves
-TASKS = ", ".join(dict.fromkeys(["language", *registry.names("chainrule.tasks")]))
-MODELS = ", ".join(registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_OTHERS)))
+TASKS = ", ".join(completion.task_names())
+MODELS = ", ".join(completion.model_names())
 
 
 def command(
@@ -38,7 +37,14 @@ def command(
             show_default=False,
         ),
     ] = None,
-    task: Annotated[str, typer.Option(metavar="NAME", help=f"What to learn from the files: {TASKS}.")] = "language",
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"What to learn from the files: {TASKS}.",
+            autocompletion=completion.complete(completion.task_names),
+        ),
+    ] = "language",
     *,
     learning: Annotated[
         Given, Flags(Recipe, ("minutes", "steps", "tokens", "epochs"), panel=LEARNING, as_text=("tokens",))
@@ -46,7 +52,10 @@ def command(
     resume: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Continue a training that was interrupted, exactly.", rich_help_panel=LEARNING
+            metavar="RUN",
+            help="Resume an interrupted training exactly where it stopped.",
+            autocompletion=completion.unfinished_runs,
+            rich_help_panel=LEARNING,
         ),
     ] = None,
     how: Annotated[
@@ -69,6 +78,7 @@ def command(
             metavar="NAME",
             help=f"{MODELS}. Default: ngram; with --minutes alone, an ensemble; with another budget, transformer "
             "(of words, lstm).",
+            autocompletion=completion.complete(completion.model_names),
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -86,7 +96,6 @@ def command(
             rich_help_panel=MODEL,
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=MODEL)] = None,
     tokenization: Annotated[Tokenization, Flags(panel=TOKENS)],
     reading: Annotated[Reading, Flags(panel=TEXT)],
     validation: Annotated[
@@ -103,13 +112,16 @@ def command(
     """Train a model on your text and store it as a run folder."""
     from chainrule.analysis.plan.quantities import parse_count
     from chainrule.cli.main import started_at
+    from chainrule.cli.output import say
     from chainrule.config import parse_assignments
+    from chainrule.training.ensemble import is_open
     from chainrule.training.pipeline import train
     from chainrule.training.request import DEFAULT_CORPUS, Request
 
     if "tokens" in learning:
         learning["tokens"] = parse_count(str(learning["tokens"]), "--tokens")
-    settings = {**learning, **how, **counting, **parse_assignments(set_ or [])}
+    learning = _one_budget(context, learning)
+    settings = {**settings_from_file(context), **learning, **how, **counting, **parse_assignments(set_ or [])}
     if resume is not None:
         refuse_without_effect(context)
         _report(_resume(resume, settings | ({"model": model} if model else {}), tensorboard), as_json)
@@ -120,7 +132,6 @@ def command(
         validation=tuple(validation or []),
         model=model,
         size=size,
-        config=config,
         settings=settings,
         reading=reading,
         splitting=splitting,
@@ -131,10 +142,23 @@ def command(
         one=one,
         started_at=started_at(),
     )
+    if is_open(request):
+        say("note: --minutes alone trains an ensemble, which cannot be exported; pass --one for a network that can be")
     _report(train(request), as_json)
 
 
-RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_"}
+def _one_budget(context: typer.Context, learning: Given) -> Given:
+    """The settings of how long to train; those on the command line replace the ones of a file."""
+    given = {name: value for name, value in learning.items() if _is_given(context, name)}
+    return given or learning
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_", "quiet"}
 RESUMABLE_WITH |= {"minutes", "steps", "tokens", "epochs", "optimizer"}  # these are compared with
 RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # the ones that training began with
 RESUMABLE_WITH |= {"engine"}  # this may change
@@ -146,11 +170,10 @@ def refuse_without_effect(context: typer.Context) -> None:
 
     for parameter in context.command.params:
         name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        is_given = source is not None and source.name == "COMMANDLINE" and context.params[name] != parameter.default
+        is_given = _is_given(context, name) and context.params[name] != parameter.default
         if name not in RESUMABLE_WITH and is_given:
             flag = "the text" if name == "inputs" else parameter.opts[0]
-            raise UserError(f"--resume goes on with what training began with; leave out {flag}")
+            raise UserError(f"--resume continues with the settings that training began with; leave out {flag}")
 
 
 def _resume(name: str, settings: Given, tensorboard: bool) -> "Run":

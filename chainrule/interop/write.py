@@ -44,7 +44,7 @@ def write_run(run: Run, format: str, path: Path, dtype: str = FULL_PRECISION, ov
     exporter = find_exporter(format)
     exporter.check(run)
     if exporter.verify is None:
-        _refuse_taken(path, overwrite)
+        _refuse_taken(path, format, exporter, overwrite)
         return ExportedFiles(path, exporter.write(run, path, dtype))
     _check_free(path, format, exporter, overwrite)
     with _unfinished(path) as folder:
@@ -60,10 +60,14 @@ def write_run(run: Run, format: str, path: Path, dtype: str = FULL_PRECISION, ov
     return ExportedFiles(path, notes, checks, report)
 
 
-def _refuse_taken(path: Path, overwrite: bool) -> None:
-    """A file is replaced if asked for; a folder that has anything in it never is."""
+def _refuse_taken(path: Path, format: str, exporter: Exporter, overwrite: bool) -> None:
+    """A file is replaced if asked for and if it is of the same format; a folder that has anything in it never is."""
     if path.is_file() and not overwrite:
         raise UserError(f"'{path}' exists already; choose another name with -o, or pass --overwrite")
+    if path.is_file() and path.stat().st_size and not exporter.has_format(path):
+        raise UserError(
+            f"'{path}' is not in the format {format}, so it is not overwritten; choose another name with -o"
+        )
     if path.is_dir() and any(path.iterdir()):
         raise UserError(f"'{path}' is a folder with files in it; choose another name with -o")
 
@@ -80,7 +84,9 @@ def _check_free(path: Path, format: str, exporter: Exporter, overwrite: bool) ->
     report = _report(path) if is_file else path / REPORT
     is_empty = path.is_dir() and not any(path.iterdir())
     if taken and not is_empty and not report.is_file():
-        raise UserError(f"'{taken[0]}' was not made by chainrule export, so it stays; choose another name with -o")
+        raise UserError(
+            f"'{taken[0]}' was not made by chainrule export, so it is not overwritten; choose another name with -o"
+        )
 
 
 def _card(path: Path) -> Path:

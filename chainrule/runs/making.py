@@ -22,12 +22,14 @@ DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 IS_WINDOWS = os.name == "nt"
 
 
-def free_name(stem: str) -> Path:
-    """The first free one of runs/poems, runs/poems-2, runs/poems-3, ... for the stem "poems"."""
+def free_name(stem: str, overwrite: bool = False) -> Path:
+    """The first free one of runs/poems, runs/poems-2, runs/poems-3, ... for the stem "poems"; where a run may be
+    overwritten, the first of these."""
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in stem).strip(".-") or "run"
-    number = 1
-    while _is_taken(path := HOME / (name if number == 1 else f"{name}-{number}")):
+    path, number = HOME / name, 1
+    while not overwrite and _is_taken(path):
         number += 1
+        path = HOME / f"{name}-{number}"
     return path
 
 

@@ -4,6 +4,7 @@ request ──resolve──▶ settings ──task.prepare──▶ data on disk
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from chainrule.training.resolve import Resolved, material, resolve
 
 def train(request: Request) -> Run:
     """Train, and return the run, whole on disk. A failure leaves nothing behind, or a training that can be resumed."""
+    path = request.path or free_name(default_name(request.inputs[0]), request.overwrite)
     if is_open(request):
-        return train_ensemble(request, train)
-    path = request.path or free_name(default_name(request.inputs[0]))
+        return train_ensemble(replace(request, path=path), train)
     check_free(path, request.overwrite)
     resolved = resolve(request)
     given = material(request, resolved)

@@ -131,11 +131,20 @@ def test_export_replaces_nothing_by_accident(chainrule, run, tmp_path):
         code, _, err = chainrule("export", run, "--to", "arpa", "-o", name)
         assert code == 2
         assert word in err
+    code, _, err = chainrule("export", run, "--to", "arpa", "-o", "thesis.arpa", "--overwrite")
+    assert code == 2 and "'thesis.arpa' is not in the format arpa, so it is not overwritten" in err
     assert (tmp_path / "thesis.arpa").read_text() == "years of work"
-    assert chainrule("export", run, "--to", "arpa", "-o", "thesis.arpa", "--overwrite")[0] == 0
+
+
+def test_export_replaces_an_earlier_export_where_that_is_wanted(chainrule, run, tmp_path):
+    for name in ("cows.arpa", "cows.arpa.gz"):
+        assert chainrule("export", run, "--to", "arpa", "-o", name)[0] == 0
+        earlier = (tmp_path / name).stat().st_ino
+        assert chainrule("export", run, "--to", "arpa", "-o", name, "--overwrite")[0] == 0
+        assert (tmp_path / name).stat().st_ino != earlier
     command = [sys.executable, "-m", "chainrule", "export", run, "--to", "arpa", "-o", "-"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == (tmp_path / "thesis.arpa").read_text()
+    assert done.stdout == (tmp_path / "cows.arpa").read_text()
 
 
 def test_show_lists_runs_in_folders_and_damaged_ones(chainrule, run, cows):
@@ -145,7 +154,7 @@ def test_show_lists_runs_in_folders_and_damaged_ones(chainrule, run, cows):
     code, out, _ = chainrule("show")
     assert code == 0
     listed = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith("runs/"))
-    assert listed["runs/broken"].strip() == "damaged"
+    assert listed["runs/broken"].strip() == "(damaged)"
     assert {"runs/a/b", "runs/cows", "runs/broken"} == set(listed)
 
 

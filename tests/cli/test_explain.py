@@ -75,3 +75,13 @@ def test_mistakes_get_one_sentence(chainrule: Command, run: str, arguments: tupl
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
+
+
+def test_a_page_replaces_no_file_unless_asked_to(chainrule: Command, run: str):
+    Path("thesis.html").write_text("years of work")
+    code, _, err = chainrule("explain", run, "the red cow", "--html", "thesis.html")
+    assert code == 2
+    assert err == "chainrule: 'thesis.html' exists already; choose another name, or pass --overwrite\n"
+    assert Path("thesis.html").read_text() == "years of work"
+    assert chainrule("explain", run, "the red cow", "--html", "thesis.html", "--overwrite")[0] == 0
+    assert "the red cow" in Path("thesis.html").read_text()

@@ -35,7 +35,7 @@ class MixRequest:
 
 def mix(request: MixRequest) -> Run:
     """Make the run; its last metrics are the figures on the text that it was fitted on and on the test text."""
-    path = request.path or free_name("mix")
+    path = request.path or free_name("mix", request.overwrite)
     check_free(path, request.overwrite)
     _check(request)
     first = request.runs[0]
