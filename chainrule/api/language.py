@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from chainrule.analysis.doctor.examine import examine
+from chainrule.analysis.doctor.findings import Findings
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
+from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
@@ -18,9 +20,10 @@ from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.quantized import Cost, quantize
-from chainrule.training.finding import Finding
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from chainrule.interop.export import Exported
 
 LOOKUP = "lookup"  # a draft that guesses from the text itself
@@ -155,8 +158,12 @@ class TrainedRun(Run):
 
         return export_run(self, to, None if output is None else Path(output), dtype, overwrite)
 
-    def doctor(self) -> list[Finding]:
-        """What is wrong with the run, the most serious first, and what to do about it."""
+    def plot(self, kind: str = "loss") -> "Figure":
+        """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
+        return plot_training(self, kind)
+
+    def doctor(self) -> Findings:
+        """What is wrong with the run, the most serious first, and what to do about it; a notebook shows a table."""
         return examine(self.path)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
+from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import override
 from chainrule.errors import UserError
@@ -15,6 +16,9 @@ from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
 from chainrule.tasks.base import LANGUAGE, find_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -92,6 +96,10 @@ class PairsRun:
             found = bleu.compare(list(written), list(others), list(references), lowercase)
             measured["against"] = [asdict(each) for each in found]
         return measured
+
+    def plot(self, kind: str = "loss") -> "Figure":
+        """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
+        return plot_training(self.run, kind)
 
     def evaluate(self, inputs: Inputs | None = None, encoding: str = "auto") -> dict[str, Any]:
         """Loss, and how near its texts come to the right ones, on pairs; default: those kept aside in training."""
