@@ -13,16 +13,16 @@ REST = "chainrule.settings"  # of the context: what a file names that is not a f
 TAKES_SETTINGS = "set_"  # the parameter of a command that takes settings which are not flags
 
 
-def parameters() -> list[inspect.Parameter]:
-    """The parameters that these flags are, as Typer reads them."""
+def parameters(takes_settings: bool) -> list[inspect.Parameter]:
+    """The parameters that these flags are, as Typer reads them; `takes_settings`: the command trains a model."""
+    also = "; or the config.json of a run, to train with the same settings" if takes_settings else ""
     config = typer.Option(
         "--config",
         metavar="FILE",
         is_eager=True,
         callback=_read_config,
         rich_help_panel=PANEL,
-        help="A JSON file with settings by the names of the flags, which take precedence; for train, also the "
-        "config.json of a run, to train with its settings.",
+        help=f"Read settings from a JSON file, by the names of the flags (flags override it){also}.",
     )
     quiet = typer.Option("--quiet", "-q", rich_help_panel=PANEL, help="Print only results and errors.")
     return [

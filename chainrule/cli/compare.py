@@ -20,42 +20,53 @@ NARROW = 5  # columns of the table for others
 def command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Text to train on and to measure on.", show_default=False),
+        typer.Argument(
+            metavar="[TEXT]...", help="Text to train on; a part of it is kept aside to measure on.", show_default=False
+        ),
     ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Kinds of models, with settings (ngram:order=3,smoothing=katz), or runs that exist; repeat the flag, "
-            "or separate by spaces. Default: the whole ladder, from counting words to the Transformer.",
+            help="Models to compare, with settings (ngram:order=3,smoothing=katz), or existing runs; repeat the flag, "
+            "or separate them by spaces. Default: every architecture, from unigrams to a Transformer.",
             show_default=False,
         ),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="For each model that learns by gradient.")] = 1.0,
+    minutes: Annotated[float, typer.Option(help="Minutes for each model that is trained by gradient descent.")] = 1.0,
     test: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Measure on this text; default: what is kept aside.", show_default=False),
+        typer.Option(metavar="TEXT", help="Measure on this text; default: the text kept aside.", show_default=False),
     ] = None,
     validation: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Keep this text aside, not a part of the other.")
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Use this text for validation, rather than a part of the training text."),
     ] = None,
-    validation_fraction: Annotated[float, typer.Option(help="Else this share of the text is kept aside.")] = 0.1,
-    split: Annotated[str, typer.Option(help="documents (by content) or tail (the last part).")] = "documents",
+    validation_fraction: Annotated[float, typer.Option(help="The share of the text to keep aside.")] = 0.1,
+    split: Annotated[
+        str,
+        typer.Option(help="What to keep aside: documents (chosen by a hash of their content) or tail (the last part)."),
+    ] = "documents",
     split_seed: Annotated[int, option(Splitting, "split_seed")] = 0,
     tokenizer: Annotated[
-        str, typer.Option(help="One for all models: bytes, characters, words, bpe (default), a tokenizer.json or run.")
+        str,
+        typer.Option(
+            help="One tokenizer for all models: bytes, characters, words, bpe (default), a run or a tokenizer.json."
+        ),
     ] = "auto",
-    vocabulary_size: Annotated[int | None, typer.Option(help="The most words or tokens.")] = None,
-    closed_vocabulary: Annotated[bool, typer.Option("--closed-vocabulary", help="Unknown words become <unk>.")] = False,
-    unit: Annotated[str, typer.Option(help="One document per: file, block, line, or auto.")] = "auto",
+    vocabulary_size: Annotated[int | None, typer.Option(help="The largest vocabulary.")] = None,
+    closed_vocabulary: Annotated[
+        bool, typer.Option("--closed-vocabulary", help="Replace words outside the vocabulary by <unk>.")
+    ] = False,
+    unit: Annotated[str, typer.Option(help="What one document is: auto, file, block, line.")] = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
     seed: Annotated[int, option(Recipe, "seed")] = 0,
-    as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to make.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that comparison if it exists.")] = False,
+    as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to write.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing comparison.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train every kind of model on your text, measure all on the same bytes, and say which differences are real."""
+    """Train several models on your text, measure them on the same bytes, and tell which differences are significant."""
     from chainrule.analysis.compare.compare import Comparison, compare, default_path
     from chainrule.analysis.compare.entrants import read_entrants
     from chainrule.cli.output import print_json, say

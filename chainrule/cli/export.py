@@ -30,15 +30,17 @@ def command(
         typer.Option(
             "--output",
             "-o",
-            help="The file or folder to write; of ARPA, - is standard output and .gz compresses it.",
+            help="The file or folder to write; for ARPA, - is standard output and .gz compresses.",
             show_default=False,
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="Of weights in GGUF: f32, f16, or q8_0 (8 bits).")] = FULL_PRECISION,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there if it was exported.")] = False,
+    dtype: Annotated[
+        str, typer.Option(help="The type of weights in GGUF: f32, f16, or q8_0 (8 bits).")
+    ] = FULL_PRECISION,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a run in another program's format; models that learn are read back there, and logits compared."""
+    """Export a run for other programs; networks are read back by these, and their logits compared."""
     from chainrule.interop.export import export_run
     from chainrule.runs.folder import Run
 

@@ -60,7 +60,7 @@ def expand(command: Command) -> Command:
         else:
             groups[parameter.name] = group
             parameters += group.parameters()
-    parameters += common.parameters()
+    parameters += common.parameters(any(each.name == common.TAKES_SETTINGS for each in parameters))
 
     @wraps(command)
     def call(**values: object) -> None:

@@ -14,12 +14,12 @@ UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="Where the runs are.", show_default=True)] = Path(
-        "runs"
-    ),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="The folder to look in.", show_default=True)
+    ] = Path("runs"),
     as_json: options.Json = False,
 ) -> None:
-    """List the runs in a folder: model, size, quality and age; and trainings that can be resumed."""
+    """List runs with their model, size, quality and age, and trainings that can be resumed."""
     from dataclasses import asdict
 
     from chainrule.cli.output import print_json, say

@@ -55,8 +55,8 @@ def without_types(parameters: list[P]) -> list[P]:
 
 app = typer.Typer(
     cls=CommandsInOrder,
-    help="Train, measure, sample from and export language models of your own text.",
-    epilog="Start with: chainrule train YOUR.txt   then   chainrule sample runs/YOUR --prompt 'The'",
+    help="Train, compare, explain, sample from, serve and export language models of your own text.",
+    epilog="Start with: chainrule train poems.txt   and then: chainrule sample runs/poems 'The sea'",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

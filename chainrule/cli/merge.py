@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Runs with the same tokenizer and order.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="N-gram runs with the same tokenizer and order.")
+    ],
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Add up the counts of several n-gram runs, exactly as if they had been trained together."""
+    """Merge n-gram runs by adding up their counts, exactly as if trained on all their texts."""
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run

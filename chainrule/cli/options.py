@@ -20,11 +20,13 @@ RunPath = Annotated[
 Field = Annotated[str, option(Reading, "field")]
 Unit = Annotated[str, option(Reading, "unit")]
 Encoding = Annotated[str, option(Reading, "encoding")]
-As = Annotated[str | None, typer.Option("--as", metavar="RUN", help="The folder to make.")]
-Quantize = Annotated[
-    str | None, typer.Option(metavar="int8", help="Round the weights to eight bits: less exact, and faster.")
+As = Annotated[
+    str | None, typer.Option("--as", metavar="RUN", help="The run folder to write; default: a free name in runs/.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace that run if it exists.")]
+Quantize = Annotated[
+    str | None, typer.Option(metavar="int8", help="Quantize the weights to 8 bits: faster, slightly less exact.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the most likely token (temperature 0).")]
 
 

@@ -23,25 +23,26 @@ def command(
     text: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROMPT]", help="The beginning of the text; - reads it from standard input.", show_default=False
+            metavar="[PROMPT]", help="The text to continue; - reads it from standard input.", show_default=False
         ),
     ] = None,
-    prompt: Annotated[str | None, typer.Option(help="The same as a flag.", show_default=False)] = None,
+    prompt: Annotated[str | None, typer.Option(help="The text to continue, as a flag.", show_default=False)] = None,
     prompt_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Read the prompt from this file.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Read the text to continue from this file.", show_default=False)
     ] = None,
     *,
     sampling: Annotated[Sampling, Flags()],
     greedy: options.Greedy = False,
     beam: Annotated[int, option(Beam, "width", help="Search with a beam of this width instead of sampling.")] = 0,
     length_penalty: Annotated[
-        float, option(Beam, "length_penalty", help="Of a beam search: above 0 favours long texts.")
+        float, option(Beam, "length_penalty", help="For a beam search: above 0 favours long texts.")
     ] = 1.0,
     draft: Annotated[
         str | None,
         typer.Option(
             metavar="lookup|RUN",
-            help="Guess ahead, from the text itself or by a smaller run, and verify: the same text, sooner.",
+            help="Speculative decoding: a smaller run, or a lookup in the text so far, drafts tokens that the model "
+            "verifies; the same text, faster.",
         ),
     ] = None,
     quantize: options.Quantize = None,

@@ -18,14 +18,13 @@ def command(
         ),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
+        str | None,
+        typer.Option(help="For an infinigram: where the longest suffix of this text occurs in the training text."),
     ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check every file against the hash it was written with.")
-    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check the hash of every file.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a run holds: text, tokens, model, quality; without a run, list the runs."""
+    """Show what a run is: its text, tokens, model and quality."""
     if run is None:
         from chainrule.cli.list import command as list_runs
 
@@ -75,7 +74,7 @@ def command(
         if loaded.task != LANGUAGE:
             say(f"for: chainrule {find_task(loaded.task).command} {loaded.path}")
         if verify and not damaged:
-            say("every file is as it was written")
+            say("all files are unchanged")
     if damaged:
         raise UserError(f"these files of '{loaded.path}' have changed since they were written: {', '.join(damaged)}")
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
     from chainrule.runs.records import TrainedEvent
 
-TEXT = "Text to learn from"
-TOKENS = "Tokens"
+TEXT = "Training and validation text"
+TOKENS = "Tokenizer"
 MODEL = "Model"
-LEARNING = "Learning by gradient"
+LEARNING = "Training by gradient descent"
 TASKS = ", ".join(completion.task_names())
 MODELS = ", ".join(completion.model_names())
 
@@ -32,8 +32,8 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
-            help="Files, folders, 'globs', - for standard input; TEXT=WEIGHT mixes several by weight. "
-            "Default: Python's own documentation.",
+            help="Files, folders, quoted patterns ('*.txt') or - for standard input; TEXT=WEIGHT mixes several texts "
+            "by weight. Default: Python's own documentation.",
             show_default=False,
         ),
     ] = None,
@@ -65,26 +65,26 @@ def command(
         bool,
         typer.Option(
             "--one",
-            help="With --minutes: train a single network, which can be exported, rather than an ensemble.",
+            help="With --minutes: train a single network, which can be exported, instead of an ensemble.",
             rich_help_panel=LEARNING,
         ),
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.", rich_help_panel=LEARNING)
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.", rich_help_panel=LEARNING)
     ] = False,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{MODELS}. Default: ngram; with --minutes alone, an ensemble; with another budget, transformer "
-            "(of words, lstm).",
+            help=f"The architecture: {MODELS}. Default: ngram; with --minutes alone, an ensemble; with any other "
+            "budget, transformer (lstm with --tokenizer words).",
             autocompletion=completion.complete(completion.model_names),
             rich_help_panel=MODEL,
         ),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=MODEL),
+        typer.Option(help="A preset size, from tiny to large (for an n-gram, its order).", rich_help_panel=MODEL),
     ] = None,
     counting: Annotated[Given, Flags(ngram.Config, panel=MODEL)],
     set_: Annotated[
@@ -92,7 +92,7 @@ def command(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other setting of the model, the task or the training.",
+            help="Any other setting of the model, the task or the training; repeat the flag for several.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -101,7 +101,7 @@ def command(
     validation: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help="A text of its own to measure on; repeat the flag for several.", rich_help_panel=TEXT
+            metavar="TEXT", help="Validate on this text instead; repeat the flag for several.", rich_help_panel=TEXT
         ),
     ] = None,
     splitting: Annotated[Splitting, Flags(panel=TEXT)],
