@@ -83,6 +83,11 @@ def visible_token(token: str) -> str:
     return shown if shown.strip() else shown.replace(" ", "␣")
 
 
+def times(count: int) -> str:
+    """'never', 'once', '1,200 times'."""
+    return {0: "never", 1: "once"}.get(count, f"{count:,} times")
+
+
 def size(count: float) -> str:
     """1234567 -> '1.2 MB'."""
     for unit in ("bytes", "kB", "MB", "GB"):

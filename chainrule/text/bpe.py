@@ -20,11 +20,13 @@ FEWEST_TOKENS, MOST_TOKENS = 512, 16_384
 
 def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.is_closed:
-        raise UserError("byte-pair encoding spells every text; leave out --closed-vocabulary, or use --tokenizer words")
+        raise UserError(
+            "byte-pair encoding can spell every text; leave out closed_vocabulary, or use the tokenizer words"
+        )
     texts = list(_texts(batches))
     size = vocabulary.size or default_size(sum(map(len, texts)))
     if size < 257:
-        raise UserError(f"a byte-pair vocabulary holds 256 bytes and <eos>, so at least 257 tokens; got {size}")
+        raise UserError(f"a byte-pair vocabulary needs at least 257 tokens, for 256 bytes and <eos>; got {size}")
     backend = byte_level_backend(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size - 1,

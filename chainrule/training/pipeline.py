@@ -49,7 +49,7 @@ def resume(name: str | Path, settings: dict[str, Any], tensorboard: bool = False
 
     path = Path(name)
     if not path.name:
-        raise UserError(f"'{name}' is no name of a run; give the one that training was begun with")
+        raise UserError(f"'{name}' is not the name of a run; give the name that training began with")
     if not unfinished(path).exists() and unfinished(HOME / path).exists():
         path = HOME / path
     can_resume = (unfinished(path) / RESUMABLE).is_file()

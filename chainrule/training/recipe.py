@@ -81,7 +81,7 @@ class Recipe:
                 raise UserError(f"{name} must be a number above zero, got {value}")
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
-            raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")
+            raise UserError(f"give only one of {', '.join(BUDGETS)}, got {' and '.join(given)}")
         self.rate_schedule  # noqa: B018  checks the schedule
 
     @property

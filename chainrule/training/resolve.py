@@ -76,8 +76,8 @@ def _refuse_reading(request: Request, task: type[Task]) -> None:
     for name in ("unit", "field"):
         if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
             raise UserError(
-                f"--{name} is for plain text, and --task {request.task} has files of its own kind; leave it out "
-                "(the columns of pairs are named by --set source=NAME and --set target=NAME)"
+                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out "
+                "(the columns of pairs are the settings source and target)"
             )
 
 
@@ -85,7 +85,7 @@ def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
     has_budget = any(name in request.settings for name in BUDGETS)
     name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
     if name in MADE_OF_RUNS:
-        raise UserError(f"the model {name} is not trained by itself but made of others; use: {MADE_OF_RUNS[name]}")
+        raise UserError(f"a {name} is made from other models rather than trained; use: {MADE_OF_RUNS[name]}")
     module = _module(name)
     task.check_model(name, module)
     return name, module
@@ -158,11 +158,13 @@ def _refuse_budget(request: Request, task: type[Task], architecture: str) -> Non
     for name in BUDGETS:
         if name in request.settings:
             raise UserError(
-                f"{architecture} counts its text once, so it takes no --{name}; leave that out, or choose a "
-                f"model that learns by gradient (--model {task.default_model(True, 'auto')})"
+                f"{architecture} counts its text once, so it takes no {name}; leave that out, or choose a "
+                f"model that is trained by gradient descent, such as {task.default_model(True, 'auto')}"
             )
     if request.tensorboard:
-        raise UserError(f"{architecture} counts its text once: there is nothing for --tensorboard to show")
+        raise UserError(
+            f"{architecture} counts its text once, so there is nothing for TensorBoard to show; leave tensorboard out"
+        )
 
 
 def _resolve_recipe(

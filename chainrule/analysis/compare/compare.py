@@ -24,7 +24,7 @@ from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
 from chainrule.data.prepare import TextSource, choose_tokenizer
 from chainrule.data.split import Splitting
-from chainrule.errors import Stopped, UserError
+from chainrule.errors import Argument, Stopped, UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models.contract import Counts
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
@@ -132,10 +132,10 @@ def _begin(fingerprint: dict[str, object], path: Path) -> None:
             known = None
         if known != fingerprint:
             what = "of another text, or with other settings" if known else "that is damaged"
-            raise UserError(f"'{path}' holds a comparison {what}; choose another name with --as, or pass --overwrite")
+            raise UserError(f"'{path}' has a comparison {what}; choose another name", Argument("overwrite"))
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"'{path}' exists and is not a comparison; choose another name with --as")
+        raise UserError(f"'{path}' exists and is not a comparison; choose another name")
     try:
         path.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fingerprint, indent=1), encoding="utf-8")
@@ -154,7 +154,7 @@ def _remove(path: Path) -> None:
     if not path.exists():
         return
     if not (path / PLAN).is_file():
-        raise UserError(f"'{path}' is not a comparison, so it is not overwritten; choose another name with --as")
+        raise UserError(f"'{path}' is not a comparison, so it is not overwritten; choose another name")
     shutil.rmtree(path)
 
 

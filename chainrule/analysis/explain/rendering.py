@@ -5,7 +5,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from chainrule.analysis.explain.heat_map import tint
-from chainrule.progress import visible, visible_token
+from chainrule.progress import times, visible, visible_token
 
 LABEL_CHARACTERS = 10
 
@@ -20,6 +20,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["token"] = visible_token
+    environment.filters["times"] = times
     environment.filters["label"] = _label
     environment.filters["in_text"] = lambda token: visible(token).replace("\n", "⏎\n")
     environment.filters["thousands"] = "{:,}".format
