@@ -13,8 +13,8 @@ from chainrule.training.recipe import Recipe
 if TYPE_CHECKING:
     from chainrule.analysis.compare.report import Report
 
-WIDE, PIPED = 150, 180  # columns of a terminal that has room for the whole table; of what is not a terminal
-NARROW = 5  # columns of the table for others
+PIPED = 180  # columns of what is not a terminal
+GAP = 2  # between columns of the table
 
 
 def command(
@@ -110,24 +110,35 @@ def _print(report: "Report", path: Path) -> None:
     from chainrule.cli.output import print_notes, say
     from chainrule.progress import visible
 
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPED)
-    names = columns(report.table)
-    shown = len(names) if console.width >= WIDE else NARROW  # the report has them all
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(names[:shown]):
-        table.add_column(name, justify="right" if number else "left", header_style="dim", no_wrap=True)
+    is_terminal = sys.stdout.isatty()
+    console = Console(highlight=False, width=None if is_terminal else PIPED, soft_wrap=not is_terminal)
+    names, rows = columns(report.table), [cells(row) for row in report.table.rows]
+    widths = [
+        max(map(len, [*name.split(), *column])) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+    ]
+    shown = _count_fitting(widths, console.width)  # the report has all of them
+    table = Table(box=None, padding=(0, GAP, 0, 0))
+    for number, (name, width) in enumerate(zip(names[:shown], widths, strict=False)):
+        table.add_column(name, justify="right" if number else "left", header_style="dim", min_width=width)
     for row in report.table.rows:
         best = row is report.table.rows[0]
         table.add_row(*map(Text, cells(row)[:shown]), style="bold" if best else "")
     console.print(table)
     console.print()
     for row in report.table.rows:
-        console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)
+        sample = Text(f"{row.model}: {visible(row.sample[:100])}", style="dim", no_wrap=True, overflow="ellipsis")
+        console.print(sample)
     for reason in report.table.left_out:
         say(f"left out: {reason}")
     print_notes(report.table.notes)
     for each in report.expectations:
         if report.table.can_tell and not each.is_met:
             say(f"expected {each.better} below {each.worse} ({each.why}); {each.verdict} ({each.gain:+.4f} bits)")
-    console.print(Text(report.verdict, style="bold"), soft_wrap=True)
+    console.print(Text(report.verdict, style="bold"))
     say(f"report: {path / 'report' / 'index.html'}")
+
+
+def _count_fitting(widths: list[int], room: int) -> int:
+    """How many columns of these widths fit side by side; the first two are always shown."""
+    ends = [sum(widths[:count]) + GAP * count for count in range(len(widths) + 1)]
+    return max(2, sum(end <= room for end in ends) - 1)

@@ -144,10 +144,12 @@ def _explain_tags(run: str, text: str, as_json: bool) -> None:
 
 
 def _report(found: "Explanation") -> None:
+    import sys
+
     from rich.console import Console
 
     from chainrule.analysis.explain.terminal import sections
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     for section in sections(found):
         console.print(section)

@@ -199,7 +199,7 @@ def test_show_tells_and_lists_and_verifies(chainrule, run):
     assert "3-grams" in out
     assert "discounts" in out
     assert "runs/cows" in chainrule("show")[1]
-    assert chainrule("show", run, "--verify")[2].endswith("every file is as it was written\n")
+    assert chainrule("show", run, "--verify")[2].endswith("all files are unchanged\n")
     facts = json.loads(chainrule("show", run, "--json")[1])
     assert facts["model"]["1-grams"] > 10
     assert facts["damaged"] == []
@@ -238,7 +238,7 @@ def test_only_documents_that_were_counted_are_taken_out(chainrule, cows, tmp_pat
     (tmp_path / "new.txt").write_text("on day 1 the red cow\n")
     code, _, err = chainrule("forget", "runs/all", "new.txt")
     assert code == 2
-    assert "none of these documents was counted" in err
+    assert "none of these documents was trained on" in err
     (tmp_path / "some.txt").write_text("\n".join(LINES[:40]) + "\non day 1 the red cow\n")
     (tmp_path / "more.txt").write_text("\n".join(LINES[30:80]))
     first = json.loads(chainrule("forget", "runs/all", "some.txt", "--as", "runs/less", "--json")[1])
@@ -270,7 +270,7 @@ def test_forgetting_what_was_never_read_changes_nothing(chainrule, run, tmp_path
     (tmp_path / "pigs.txt").write_text("pigs fly over the moon\n")
     code, _, err = chainrule("forget", run, "pigs.txt")
     assert code == 2
-    assert "none of these documents was counted" in err
+    assert "none of these documents was trained on" in err
     assert os.listdir("runs") == ["cows"]
 
 
@@ -308,7 +308,7 @@ def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
     trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
     out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
     assert "better than runs/one: significant" in out
-    said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
+    said = f"was trained on {trained} of these 200 documents (line), so its figures say little about new text"
     assert f"{run} {said}" in out
     assert f"runs/one {said}" in out
     assert "was trained on" not in chainrule("evaluate", run)[1]

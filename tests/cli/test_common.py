@@ -103,7 +103,7 @@ def test_train_with_overwrite_replaces_the_run_of_that_text(chainrule, cows):
             "order is a setting of the model ngram, which counts its text once and has no use for minutes; "
             "leave out one of the two",
         ),
-        (("--model", "ngram", "--minutes", "1"), "ngram counts its text once, so it takes no --minutes"),
+        (("--model", "ngram", "--minutes", "1"), "ngram counts its text once, so it takes no minutes"),
     ],
 )
 def test_an_order_and_a_time_limit_are_refused_in_one_short_sentence(chainrule, cows, flags, words):

@@ -28,7 +28,7 @@ def test_explain_tells_the_distribution_the_ladder_and_the_lines(chainrule: Comm
         "cows.txt:",
     ):
         assert words in out
-    assert "as a page" in err
+    assert "for a page" in err
 
 
 def test_explain_as_json_adds_up(chainrule: Command, run: str):
@@ -70,7 +70,7 @@ def test_explain_writes_a_page(chainrule: Command, run: str, tmp_path: Path):
     [
         (("explain", "runs/none", "text"), "run 'runs/none' not found"),
         (("explain", "runs/cows", "the", "--top", "0"), "--top must be from 1 to 1000, got 0"),
-        (("explain", "runs/cows", "the", "--token", ""), "holds no token"),
+        (("explain", "runs/cows", "the", "--token", ""), "is not a token"),
         (("explain", "runs/cows", "the", "--temperature", "-1"), "temperature"),
         (("explain", "runs/cows", "the", "--html", "absent/page.html"), "cannot write 'absent/page.html'"),
     ],

@@ -80,7 +80,7 @@ def test_the_mix_needs_its_parts_no_more(chainrule, runs, test_text):
     assert code == 0
     assert "ngram runs/three, ngram runs/one, lstm runs/lstm, cache (decay" in " ".join(out.split())
     assert re.search(r"weight of runs/three +0\.\d{4}\s", out)
-    assert "every file is as it was written" in err
+    assert "all files are unchanged" in err
 
 
 def test_greedy_text_is_what_the_weighted_sum_says(chainrule, runs):
@@ -202,5 +202,7 @@ def test_what_cannot_be_mixed_is_refused_in_one_sentence(chainrule, runs, cows, 
 def test_training_one_is_refused_and_says_how_it_is_made(chainrule, cows, name, command):
     code, _, err = chainrule("train", cows, "--model", name)
     assert code == 2
-    assert err == f"chainrule: the model {name} is not trained by itself but made of others; use: chainrule {command}\n"
+    assert (
+        err == f"chainrule: the model {name} is made from other models rather than trained; use: chainrule {command}\n"
+    )
     assert f" {name}," not in chainrule("train", cows, "--model", "nothing")[2]

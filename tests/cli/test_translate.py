@@ -73,7 +73,7 @@ def test_pairs_are_measured_as_at_the_end_of_training(chainrule, toy, tmp_path):
     code, out, _ = chainrule("evaluate", toy, "new.tsv")
     assert code == 0 and "BLEU" in out and "on 12 documents" in out
     code, _, err = chainrule("evaluate", toy, "new.tsv", "--against", toy)
-    assert code == 2 and "--against: for language models alone" in err
+    assert code == 2 and "--against: only for language models" in err
 
 
 def test_nothing_is_not_measured(chainrule, toy, tmp_path):
@@ -127,8 +127,8 @@ def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("sample",), "is a run of the task translation"),
-        (("export", "--to", "huggingface"), "is a run of the task translation"),
+        (("sample",), "is a run for translation"),
+        (("export", "--to", "huggingface"), "is a run for translation"),
     ],
 )
 def test_commands_for_language_models_refuse_it(chainrule, toy, arguments, sentence):

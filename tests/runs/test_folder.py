@@ -96,6 +96,6 @@ def test_an_unfinished_training_is_not_a_run_and_says_how_to_go_on():
     (folder / "training.json").write_text("{}")
     for name in ("poems", "runs/poems"):
         with pytest.raises(
-            UserError, match="'runs/poems' is not finished; go on with: chainrule train --resume runs/poems"
+            UserError, match="'runs/poems' is not finished; resume with: chainrule train --resume runs/poems"
         ):
             Run(name)

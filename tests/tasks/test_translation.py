@@ -95,7 +95,7 @@ def test_training_and_validation_share_no_source(run):
 
 
 def test_other_commands_refuse_such_a_run_in_one_sentence(run):
-    with pytest.raises(UserError, match="is a run of the task translation, and this is for runs of the task language"):
+    with pytest.raises(UserError, match="is a run for translation, and this is for runs of the task language"):
         Run(run)
 
 
@@ -117,7 +117,7 @@ def test_separate_vocabularies_are_kept_in_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"model": "lstm"}, "translation is not learned by lstm .it is by: conditional"),
+        ({"model": "lstm"}, "translation cannot be learned by lstm .it can by: conditional"),
         ({"task": "translatoin"}, "unknown task 'translatoin'; did you mean 'translation'"),
         ({"settings": {"lowercas": True}}, "unknown setting 'lowercas'; did you mean 'lowercase'"),
         ({"settings": {"lowercase": "maybe"}}, "lowercase in the settings of translation must be of type bool"),

@@ -59,7 +59,7 @@ def test_a_vocabulary_without_room_for_the_bytes_is_refused(size: int) -> None:
 
 
 def test_byte_pairs_cannot_be_closed() -> None:
-    with pytest.raises(UserError, match="leave out --closed-vocabulary"):
+    with pytest.raises(UserError, match="leave out closed_vocabulary"):
         train("closed bpe", ["text"])
 
 

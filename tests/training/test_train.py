@@ -145,7 +145,7 @@ def test_one_document_is_cut_so_that_something_is_left_to_measure_on(tmp_path):
         ({"split": "random"}, "split must be one of"),
         ({"unit": "word"}, "unit 'word' is not known"),
         ({"tokenizer": "bpe", "vocabulary_size": 100}, "at least 257 tokens; got 100"),
-        ({"tokenizer": "bytes", "closed_vocabulary": True}, "leave out --closed-vocabulary"),
+        ({"tokenizer": "bytes", "closed_vocabulary": True}, "leave out closed_vocabulary"),
         ({"smoothing": "imported"}, "is for models read from a file"),
     ],
 )

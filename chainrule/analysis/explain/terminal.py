@@ -115,7 +115,7 @@ def _by_token(title: str, tokens: Sequence[str], columns: Mapping[str, Sequence[
 
 
 def _ladder(ladder: Ladder) -> Iterator[Section]:
-    names = ("order", "context", "seen", "counted as", "discount", "own part", "weight", "contribution")
+    names = ("order", "context", "seen", "counted", "discount", "own part", "weight", "adds")
     table = _table(f"the back-off ladder ({ladder.smoothing})", *names, left=2)
     for rung in ladder.rungs:
         context = " ".join(map(show, rung.context)) or ("(none)" if rung.order else "(uniform)")

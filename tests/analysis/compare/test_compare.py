@@ -191,7 +191,7 @@ def test_few_documents_tell_nothing():
     ] * 2
     report = Report([], 1.0, table, check_expectations(measured, common, table), measured)
     assert "3 documents are too few to tell whether that is chance" in report.verdict
-    assert [each.verdict for each in report.expectations] == ["cannot be told"]
+    assert [each.verdict for each in report.expectations] == ["too few documents to tell"]
     assert "too few to tell" in table.notes[0]
 
 
@@ -227,7 +227,7 @@ def test_expectations_say_what_was_found():
     measured = [make("bow", 2.0), make("attention", 1.0), make("elman", 1.0), make("lstm", 1.5)]
     found = {each.better: each for each in check_expectations(measured, common, make_table(measured, common))}
     assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
-    assert found["lstm"].verdict == "here it is the other way round"
+    assert found["lstm"].verdict == "the opposite here"
 
 
 def test_a_long_text_is_thinned_out():
