@@ -116,7 +116,7 @@ def test_a_tokenizer_is_trained_on_texts_or_files(cows):
     [
         (lambda: package.train("the cow\neats hay\n"), r"is a text; pass texts as chainrule.Texts\(\[...\]\)"),
         (lambda: package.train("absent.txt"), "'absent.txt' not found"),
-        (lambda: package.Texts(["", " "]), "hold nothing to read"),
+        (lambda: package.Texts(["", " "]), "are empty"),
         (lambda: package.Texts(["a", 3]), "number 2 is of type int"),
         (lambda: package.train("texts:0123456789ab"), "no longer in memory"),
         (lambda: package.train_pairs(package.Texts(["a"])), "the task translation reads files"),

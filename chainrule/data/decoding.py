@@ -118,7 +118,7 @@ class TextDecoder:
     def _invalid(self, start: int, before: bytes) -> UserError:
         return UserError(
             f"'{self.name}' is not {self.encoding.upper()} at byte {self.offset + start} "
-            f"(line {self.line + self._line_ends(before)}); convert it, or name the encoding that it is in",
+            f"(line {self.line + self._line_ends(before)}); convert it to UTF-8",
             Argument("encoding", "latin-1"),
         )
 

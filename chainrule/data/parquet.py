@@ -45,6 +45,4 @@ def _import_pyarrow(name: str) -> tuple[Any, Any]:
 def _check_type(arrow: Any, name: str, column: Any) -> None:
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)):
-        raise UserError(
-            f"'{name}' has {column.type} in column '{column.name}', not strings; choose another column", FIELD
-        )
+        raise UserError(f"'{name}' has {column.type} in column '{column.name}', not strings; convert it", FIELD)

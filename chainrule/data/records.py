@@ -60,7 +60,7 @@ def choose_column(name: str, columns: list[str], field: str) -> int:
         return columns.index(field)
     if len(columns) == 1 and field == DEFAULT_FIELD:
         return 0
-    raise UserError(f"'{name}' has no column {missing(field, columns)}; choose one of them", FIELD)
+    raise UserError(f"'{name}' has no column {missing(field, columns)}; rename one", FIELD)
 
 
 def missing(field: str, found: list[str]) -> str:
@@ -97,9 +97,9 @@ def _text_of(value: object, field: str, where: str) -> str:
         raise UserError(f'{where} is {_kind(value)}, not an object; write each line as {{"{field}": "..."}}')
     found = _look_up(value, field)
     if found is _ABSENT:
-        raise UserError(f"{where} has no field {missing(field, list(_field_names(value)))}; choose one of them", FIELD)
+        raise UserError(f"{where} has no field {missing(field, list(_field_names(value)))}; rename one", FIELD)
     if not isinstance(found, str):
-        raise UserError(f"{where} has {_kind(found)} in field '{field}', not a string; choose another field", FIELD)
+        raise UserError(f"{where} has {_kind(found)} in field '{field}', not a string; convert it", FIELD)
     return found
 
 

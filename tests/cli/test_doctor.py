@@ -41,7 +41,7 @@ def test_findings_have_their_severity_first_and_what_to_do_below(doctor, copies)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     place = next(i for i, line in enumerate(lines) if line.startswith("problem  repeated documents: "))
-    assert lines[place + 1].strip().startswith("→ remove the copies")
+    assert lines[place + 1].strip().startswith("→ remove the duplicates")
     severities = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert severities == sorted(severities, key=("problem", "note", "good").index)
 

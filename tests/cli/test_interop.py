@@ -133,7 +133,7 @@ def test_models_that_no_other_program_computes_are_told_what_to_change(chainrule
     code, _, err = chainrule("export", "runs/fast", "--to", "gguf")
     assert code == 2
     assert "activation=swiglu (it has relu-squared)" in err
-    assert "--size llama-tiny makes one that can be exported" in err
+    assert "--size llama-tiny trains one that can be exported" in err
     chainrule("train", cows, "--as", "runs/ngram")
     code, _, err = chainrule("export", "runs/ngram", "--to", "huggingface")
     assert code == 2

@@ -178,14 +178,14 @@ def test_what_cannot_be_mixed_is_refused_in_one_sentence(chainrule, runs, cows, 
     whole = ("--validation-fraction", 0, "--tokenizer", "runs/three")
     assert chainrule("train", cows, *whole, "--as", "runs/whole")[0] == 0
     for arguments, words in [
-        (("runs/three",), "a mix has at least two parts, got 1 run; name another, or add --cache"),
+        (("runs/three",), "a mix needs at least two parts, got 1 run; name another or pass --cache"),
         (("runs/three", "runs/bpe"), "different tokens (words and bpe)"),
         (("runs/three", "runs/other"), "kept different texts aside"),
         (("runs/three", "runs/whole"), "'runs/whole' has no text kept aside to fit the weights on"),
         (("runs/three", "runs/stupid"), "'runs/stupid' gives scores that do not sum to one"),
         (("runs/three", "runs/one", "--by", "entropy"), "weights by entropy need a model that learns by gradient"),
         (("runs/three", "runs/one", "--by", "odrer"), "did you mean 'order'"),
-        (("runs/three", "runs/one", "--dynamic", "0.1"), "nothing for --dynamic to do"),
+        (("runs/three", "runs/one", "--dynamic", "0.1"), "which dynamic evaluation needs"),
         (("runs/three", "runs/lstm", "--dynamic", "-1"), "dynamic must be a number of at least 0"),
         (("runs/three", "runs/nine"), "run 'runs/nine' not found"),
         (("runs/three", "runs/one", "--as", "runs/lstm"), "'runs/lstm' exists already"),

@@ -146,7 +146,7 @@ def test_files_of_unequal_length_say_which_line_has_no_partner(chainrule, tmp_pa
     (tmp_path / "a.de").write_text("x\ny\nz\n")
     (tmp_path / "a.en").write_text("x\ny\n")
     code, _, err = chainrule("train", "--task", "translation", "a.de", "a.en")
-    assert code == 2 and "'a.en' ends after line 2, but 'a.de' goes on: its line 3 has no partner" in err
+    assert code == 2 and "'a.en' ends after line 2, but 'a.de' has more lines" in err
 
 
 def test_show_tells_what_the_run_is_for(chainrule, toy):

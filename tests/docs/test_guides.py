@@ -12,7 +12,7 @@ from tests.docs.shell import COLUMNS, ROOT, blocks, make_environment, run_on_ter
 GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if blocks(page))
 TEXT = "\n\n".join(topics.values())[:60_000]
 FREE = re.compile(r"^chainrule (sample|prompt|evaluate)\b")  # what they print is text, however long its lines are
-# Not run from the README: compare takes a minute for each model, and serve, which the tutorial's test runs, does not end.
+# Not run from the README: compare takes a minute for each model, and serve (see the tutorial's test) does not end.
 LEFT_OUT = ("chainrule compare", "chainrule serve")
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs a shell and a terminal")]

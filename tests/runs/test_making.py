@@ -74,7 +74,7 @@ def test_what_can_be_gone_on_with_stays_however_it_ended(tmp_path):
 def test_an_unfinished_training_keeps_its_name_unless_told_otherwise(tmp_path):
     unfinished(tmp_path / "x").mkdir()
     (unfinished(tmp_path / "x") / "training.json").write_text("{}")
-    with pytest.raises(UserError, match="is not finished; resume with: chainrule train --resume .*x   or choose"):
+    with pytest.raises(UserError, match="is unfinished; resume it .chainrule train --resume .*x., choose"):
         make(tmp_path / "x")
     assert (unfinished(tmp_path / "x") / "training.json").exists()
     make(tmp_path / "x", overwrite=True)
@@ -139,7 +139,7 @@ def test_a_training_that_lost_its_name_can_be_gone_on_with(tmp_path):
         (first / "training.json").write_text("{}")
         (tmp_path / "x").mkdir()
         fill(tmp_path / "x", "theirs")
-    with pytest.raises(UserError, match="was made after that training began; move it away"):
+    with pytest.raises(UserError, match="was written after that training began; move it away"):
         make(tmp_path / "x", resume=True)
     shutil.move(tmp_path / "x", tmp_path / "theirs")
     make(tmp_path / "x", resume=True)

@@ -158,7 +158,7 @@ def test_a_second_trainer_of_one_run_is_refused_at_once(commands, text):
         assert "another process is training 'runs/cows' now" in said.splitlines()[-1]
     code, said = commands.run(*REQUEST, "--steps", 5)
     assert code == 2
-    assert "a training of 'runs/cows' is not finished" in said
+    assert "a training of 'runs/cows' is unfinished" in said
     first.send(signal.SIGINT)
     code, said = first.wait()
     assert code == 130

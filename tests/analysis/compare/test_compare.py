@@ -108,7 +108,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
     def interrupted(request: comparing.Request) -> comparing.Run:
         trained.append(str(request.model))
         if request.model == "mlp" and trained.count("mlp") == 1:
-            raise Stopped("interrupted; go on with: chainrule train", 130)
+            raise Stopped("interrupted; resume with: chainrule train", 130)
         return real(request)
 
     monkeypatch.setattr(comparing, "train", interrupted)
@@ -206,11 +206,11 @@ def test_what_cannot_be_compared_is_left_out_and_named():
     assert [row.model for row in table.rows] == ["a"]
     assert table.left_out == [
         "scores: its scores do not sum to one",
-        "never: it takes 1 of 2 documents for impossible",
+        "never: it gives 1 of 2 documents probability zero",
     ]
     closed = replace(fine, label="closed", is_lossless=False, tokenizer="other")
     assert make_table([closed, fine], common).left_out == [
-        "closed: a closed vocabulary hides text that the others show, so they cannot be compared"
+        "closed: its closed vocabulary replaces words by <unk>, so they cannot be compared"
     ]
     both = make_table([fine, closed, replace(closed, label="too")], common)
     assert [row.model for row in both.rows] == ["closed", "too"] and both.unit == "token"
