@@ -115,7 +115,7 @@ def test_json_and_measures_against_references(chainrule, toy, tmp_path):
 
 def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path):
     code, out, _ = chainrule("explain", toy, "rot blau", "--html", "page.html")
-    assert code == 0 and out.startswith("blue red") and "looked at" in out
+    assert code == 0 and out.startswith("blue red") and "attends to" in out
     page = Path("page.html").read_text()
     assert page.count("<tr><th>") == 6 and 'aria-label="the beam as a tree"' in page
     code, out, _ = chainrule("explain", toy, "rot blau", "--json")

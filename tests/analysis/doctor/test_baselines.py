@@ -90,7 +90,7 @@ def test_the_healthy_run_is_compared_with_an_ngram_of_its_own_tokens(healthy, co
     ("others", "severity", "words"),
     [
         ({"lzma": 2.5, "a 5-gram": 2.1}, "good", "better than a 5-gram (2.100) by 4.8%, lzma (2.500) by 20.0%"),
-        ({"a 5-gram": 1.985, "lzma": 2.5}, "good", "level with a 5-gram (1.985); better than lzma (2.500) by 20.0%"),
+        ({"a 5-gram": 1.985, "lzma": 2.5}, "good", "on a par with a 5-gram (1.985); better than lzma (2.500) by 20.0%"),
         (
             {"a 5-gram": 1.6, "lzma": 2.5},
             "note",

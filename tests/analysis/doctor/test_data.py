@@ -33,9 +33,9 @@ def test_copies_are_counted_by_their_part_of_the_text(look, copies, severity):
     if severity is None:
         assert list(found) == ["text"]
         return
-    assert found["repeated documents"].severity == severity
+    assert found["duplicate documents"].severity == severity
     expected = f"{copies} of {total} training documents are duplicates, {copies / total:.0%} of the text"
-    assert expected == found["repeated documents"].found
+    assert expected == found["duplicate documents"].found
 
 
 def test_validation_documents_that_training_has_are_a_problem(look):
