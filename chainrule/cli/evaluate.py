@@ -141,13 +141,17 @@ def describe_unknown(result: dict[str, Any]) -> str:
 
 
 def report_difference(against: "Against") -> None:
+    from chainrule.cli.output import print_sentence
+
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"
-        print(f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f})")
+        print_sentence(
+            f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f})"
+        )
         return
     word = "better" if gap < 0 else "worse"
     floor = 2 / (against["rounds"] + 1)
     chance = f"p ≤ {floor:.3f}" if against["p_value"] <= floor else f"p = {against['p_value']:.3f}"
     interval = f"95 % interval {ends[0]:.4f} to {ends[1]:.4f}, {chance}"
-    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval})")
+    print_sentence(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval})")

@@ -73,7 +73,7 @@ def command(
 
 def _report(run: "Run") -> None:
     from chainrule.cli.evaluate import report_difference
-    from chainrule.cli.output import print_notes, say
+    from chainrule.cli.output import print_notes, print_sentence, say
     from chainrule.models.mix import Model
 
     trained = run.trained
@@ -88,8 +88,9 @@ def _report(run: "Run") -> None:
         best = next(part for part in measured["parts"] if part["name"] == against["run"])
         text = _text(measured, bool(trained.get("test")))
         if measured["perplexity"] and best["perplexity"]:
-            lower = 1 - measured["perplexity"] / best["perplexity"]
-            print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {text}")
+            change = measured["perplexity"] / best["perplexity"] - 1
+            side = "above" if change > 0 else "below"
+            print_sentence(f"perplexity {abs(change):.1%} {side} that of {best['name']}, the best part, on {text}")
         report_difference(cast("Against", against))
     print(run.path)
     print_notes(run.config["notes"])

@@ -4,6 +4,8 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from chainrule.config import without_infinities
@@ -35,6 +37,12 @@ def show_text(text: str, end: str = "") -> None:
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         say(one_line(f"note: {note}"))
+
+
+def print_sentence(text: str) -> None:
+    """Print a line; on a terminal, one that is too long is wrapped between words."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else len(text) + 1
+    print(fill(text, max(width, 20), break_long_words=False, break_on_hyphens=False))
 
 
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
