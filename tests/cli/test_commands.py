@@ -293,7 +293,7 @@ def test_evaluate_says_of_how_many_documents_tokens_hide_a_part(chainrule, cows,
     (tmp_path / "lower.json").write_text(json.dumps(settings))
     chainrule("train", cows, "--tokenizer", "lower.json", "--as", "runs/lower")
     assert "(per character)" not in chainrule("evaluate", "runs/lower", cows)[1]
-    assert "not given" not in chainrule("evaluate", "runs/lower", cows)[1]
+    assert "not defined" not in chainrule("evaluate", "runs/lower", cows)[1]
     (tmp_path / "some.txt").write_text("the cow\nThe Cow\nthe hay\n")
     code, out, _ = chainrule("evaluate", "runs/lower", "some.txt", "--documents")
     assert code == 0

@@ -119,4 +119,4 @@ def test_a_closed_vocabulary_is_compared_by_perplexity_with_the_ngram_alone(coun
 def test_a_model_that_finds_words_impossible_has_no_figure(count):
     run = count(chain_text(50, 0), chain_text(20, 1) + "zebra\n", smoothing="maximum-likelihood")
     (found,) = look_at_baselines(load_subject(run.path))
-    assert (found.severity, "impossible" in found.found) == ("note", True)
+    assert (found.severity, "probability zero" in found.found) == ("note", True)

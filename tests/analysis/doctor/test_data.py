@@ -76,4 +76,4 @@ def test_where_the_text_is_not_kept_nothing_can_be_said(count, tmp_path):
     merged = store(tmp_path / "merged", "ngram", run.model, run.tokenizer, {"inputs": [], "unit": "line"}, False)
     (found,) = look_at_data(load_subject(merged.path))
     assert (found.name, found.severity) == ("text", "note")
-    assert "not kept" in found.found
+    assert "not stored" in found.found

@@ -96,7 +96,7 @@ def test_nothing_read_is_explained_too(run: TrainedRun):
     found = run.explain("")
     assert found.tokens == ["<eos>"]
     assert found.surprise == [] and found.importance.left_out == []
-    assert "nothing was read yet" in found.html()
+    assert "No token was read yet" in found.html()
 
 
 def test_a_space_at_the_end_is_read_where_it_is_a_token_of_its_own(run: TrainedRun):
