@@ -143,7 +143,7 @@ def test_a_run_of_pairs_is_opened_and_used_as_by_the_command_line(told, tmp_path
     assert run.translate("rot blau", width=3, max_tokens=6) == theirs[0]["texts"][0]["text"]
     assert run.translate(lines, width=3, max_tokens=6) == [line["texts"][0]["text"] for line in theirs]
     assert json.loads(json.dumps(run.evaluate())) == told("evaluate", "runs/pairs")
-    with pytest.raises(UserError, match="a run of the task translation"):
+    with pytest.raises(UserError, match="a run for translation"):
         package.load("runs/pairs", "language")
 
 

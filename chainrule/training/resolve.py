@@ -85,7 +85,7 @@ def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
     has_budget = any(name in request.settings for name in BUDGETS)
     name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
     if name in MADE_OF_RUNS:
-        raise UserError(f"a {name} is made from other models rather than trained; use: {MADE_OF_RUNS[name]}")
+        raise UserError(f"the model {name} is made from other models rather than trained; use: {MADE_OF_RUNS[name]}")
     module = _module(name)
     task.check_model(name, module)
     return name, module
