@@ -65,7 +65,7 @@ def load(path: StrPath, task: str | None = None) -> AnyRun:
         return load_tagger_run(run.path)
     found = pair_task(run)
     if found is None:
-        raise UserError(f"'{run.path}' is a run of the task {run.task}, which the Python interface cannot use yet")
+        raise UserError(f"'{run.path}' is a run for {run.task}, which the Python interface cannot use yet")
     return PairsRun(run, found)
 
 

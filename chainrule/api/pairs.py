@@ -119,7 +119,7 @@ def load_pairs_run(path: StrPath) -> PairsRun:
     task = pair_task(run)
     if task is None:
         raise UserError(
-            f"'{run.path}' is a run of the task {run.task}, which writes no text from another; "
+            f"'{run.path}' is a run for {run.task}, not for translation or summarisation; "
             "make one with: chainrule train --task translation PAIRS.tsv"
         )
     return PairsRun(run, task)

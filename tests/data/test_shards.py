@@ -233,7 +233,7 @@ def test_a_truncated_index_is_refused_wherever_it_ends(tmp_path: Path) -> None:
     text = (tmp_path / INDEX).read_text()
     for size in range(len(text)):
         (tmp_path / INDEX).write_text(text[:size])
-        with pytest.raises(UserError, match="is not a token shards for 'train'"):
+        with pytest.raises(UserError, match="holds no token shards for 'train'"):
             TokenShards(tmp_path)
 
 
@@ -243,7 +243,7 @@ def test_a_truncated_index_is_refused_wherever_it_ends(tmp_path: Path) -> None:
 )
 def test_an_index_of_another_shape_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / INDEX).write_text(text)
-    with pytest.raises(UserError, match="is not a token shards for 'train'"):
+    with pytest.raises(UserError, match="holds no token shards for 'train'"):
         TokenShards(tmp_path)
 
 
@@ -265,7 +265,7 @@ def test_an_index_with_a_wrong_value_is_refused(tmp_path: Path, place: tuple[str
 
 def test_a_folder_without_shards_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(UserError, match="is not a token shards"):
+        with pytest.raises(UserError, match="holds no token shards"):
             TokenShards(folder)
 
 

@@ -149,7 +149,7 @@ LANGUAGE = {
 @pytest.mark.parametrize("path", LANGUAGE)
 def test_a_translator_continues_no_text_and_says_who_to_ask(both: Client, alone: Client, path: str):
     error = both.refused(path, model="cross", **LANGUAGE[path])
-    said = "'cross' is a run for translation, and this is for language models; use /v1/translate"
+    said = "'cross' is a run of the task translation, and this is for language models; use /v1/translate"
     assert (error["message"], error["param"], error["code"]) == (said, "model", "wrong_task")
     assert both.http.post(path, json=LANGUAGE[path]).status_code == 200  # the first language model
     error = alone.refused(path, 404, **LANGUAGE[path])
@@ -198,7 +198,7 @@ def test_runs_of_all_kinds_are_sorted_out_and_warmed_up(folders: dict[str, Path]
 def test_a_tagger_is_not_served(folders: dict[str, Path]):
     run = Run(folders["cows"])
     run.config["task"] = "tagging"
-    with pytest.raises(UserError, match="is a run for tagging, which is not served; use chainrule tag"):
+    with pytest.raises(UserError, match="is a run of the task tagging, which is not served; use chainrule tag"):
         ModelProvider([run])
 
 

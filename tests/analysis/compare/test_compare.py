@@ -192,7 +192,7 @@ def test_few_documents_tell_nothing():
     report = Report([], 1.0, table, check_expectations(measured, common, table), measured)
     assert "3 documents are too few to tell whether that is chance" in report.verdict
     assert [each.verdict for each in report.expectations] == ["too few documents to tell"]
-    assert "too few to tell" in table.notes[0]
+    assert "too few for significance tests" in table.notes[0]
 
 
 def test_what_cannot_be_compared_is_left_out_and_named():
