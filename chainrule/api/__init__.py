@@ -15,7 +15,7 @@ from chainrule.analysis.compare.compare import Comparison
 from chainrule.analysis.compare.compare import compare as compare_request
 from chainrule.analysis.compare.compare import default_path as comparison_path
 from chainrule.analysis.compare.entrants import read_entrants
-from chainrule.analysis.compare.report import Report
+from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.mix.make import MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
 from chainrule.api.inputs import Inputs, StrPath, input_names
@@ -186,7 +186,7 @@ def compare(
     path: StrPath | None = None,
     overwrite: bool = False,
     **settings: object,
-) -> Report:
+) -> NotebookReport:
     """Every kind of model, or those named as for `chainrule compare`, on one text; the report is also in `path`."""
     reading, splitting, tokenization = _take_groups(settings, "compare")
     if settings:

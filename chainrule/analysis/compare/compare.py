@@ -16,7 +16,7 @@ from chainrule import registry
 from chainrule.analysis.compare.entrants import Entrant, file_name
 from chainrule.analysis.compare.expectations import check_expectations
 from chainrule.analysis.compare.measure import CommonText, ModelScores, load, measure, save
-from chainrule.analysis.compare.report import Report
+from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.compare.table import make_table
 from chainrule.analysis.compare.write import write_report
 from chainrule.config import to_json
@@ -73,7 +73,7 @@ def default_path(inputs: Iterable[str]) -> Path:
 
 def compare(
     asked: Comparison, path: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda line: None
-) -> Report:
+) -> NotebookReport:
     """Make the comparison in `path`, write its report into `path`/report and return it.
 
     `tell` receives a line for people when a model begins and when it is done.
@@ -102,7 +102,9 @@ def compare(
         measured.append(found)
         tell(_line(found, text))
     table = make_table(measured, text, failed)
-    report = Report(list(asked.inputs), asked.minutes, table, check_expectations(measured, text, table), measured)
+    report = NotebookReport(
+        list(asked.inputs), asked.minutes, table, check_expectations(measured, text, table), measured
+    )
     write_report(report, path / "report")
     return report
 

@@ -15,12 +15,6 @@ class Report:
     expectations: list[Expectation]
     measured: list[ModelScores]
 
-    def _repr_html_(self) -> str:
-        """Verdict, table and plots, as a notebook shows them."""
-        from chainrule.analysis.compare.page import render_fragment  # needs matplotlib
-
-        return render_fragment(self)
-
     @property
     def verdict(self) -> str:
         """One sentence: which model is best, by how much, and whether the difference is significant."""
