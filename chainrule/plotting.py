@@ -96,10 +96,19 @@ def to_png(figure: "Figure") -> bytes:
     return file.getvalue()
 
 
-def make_axes(title: str, across: str) -> tuple["Figure", "Axes"]:
+def make_figure() -> "Figure":
+    """An empty figure that a notebook shows, whether pyplot is used there or not."""
     from matplotlib.figure import Figure
 
-    figure = Figure()
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            return to_png(self)
+
+    return NotebookFigure()
+
+
+def make_axes(title: str, across: str) -> tuple["Figure", "Axes"]:
+    figure = make_figure()
     axes = figure.add_subplot(title=title, xlabel=across)
     axes.margins(x=0.02)
     axes.xaxis.set_major_formatter(short)

@@ -1,6 +1,7 @@
 """What people see while they wait: progress bars with rate and time left, on standard error, nothing at all where that
-is not a terminal; and what makes a text or a count fit to be shown there."""
+is not a terminal or where quiet was asked for; and what makes a text or a count fit to be shown there."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -11,12 +12,31 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn
 
 Advance = Callable[[int], None]
+QUIET = "CHAINRULE_QUIET"  # an environment variable, so that processes which are started here see it, too
+
+
+def is_quiet() -> bool:
+    """Whether progress and remarks are left out."""
+    return bool(os.environ.get(QUIET))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within the block, progress and remarks are left out."""
+    before = os.environ.get(QUIET)
+    os.environ[QUIET] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(QUIET)
+        if before is not None:
+            os.environ[QUIET] = before
 
 
 @contextmanager
 def progress(label: str, total: int, unit: str = "bytes") -> Iterator[Advance]:
     """with progress("reading", size) as advance: advance(4096)"""
-    if not sys.stderr.isatty() or total <= 0:
+    if is_quiet() or not sys.stderr.isatty() or total <= 0:
         yield lambda amount: None
         return
     from rich.console import Console
@@ -45,7 +65,8 @@ def _rate_columns(unit: str) -> tuple["ProgressColumn", ...]:
 
 def say(line: str) -> None:
     """A line for the person who waits, on standard error, whether that is a terminal or not."""
-    print(visible(line), file=sys.stderr, flush=True)
+    if not is_quiet():
+        print(visible(line), file=sys.stderr, flush=True)
 
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -60,6 +81,11 @@ def visible_token(token: str) -> str:
     """One token by itself: its line ends and tabs as signs, and spaces too where it is nothing else."""
     shown = visible(token).replace("\n", "⏎").replace("\t", "⇥")
     return shown if shown.strip() else shown.replace(" ", "␣")
+
+
+def times(count: int) -> str:
+    """'never', 'once', '1,200 times'."""
+    return {0: "never", 1: "once"}.get(count, f"{count:,} times")
 
 
 def size(count: float) -> str:

@@ -116,7 +116,7 @@ def test_a_tokenizer_is_trained_on_texts_or_files(cows):
     [
         (lambda: package.train("the cow\neats hay\n"), r"is a text; pass texts as chainrule.Texts\(\[...\]\)"),
         (lambda: package.train("absent.txt"), "'absent.txt' not found"),
-        (lambda: package.Texts(["", " "]), "hold nothing to read"),
+        (lambda: package.Texts(["", " "]), "are empty"),
         (lambda: package.Texts(["a", 3]), "number 2 is of type int"),
         (lambda: package.train("texts:0123456789ab"), "no longer in memory"),
         (lambda: package.train_pairs(package.Texts(["a"])), "the task translation reads files"),
@@ -143,7 +143,7 @@ def test_a_run_of_pairs_is_opened_and_used_as_by_the_command_line(told, tmp_path
     assert run.translate("rot blau", width=3, max_tokens=6) == theirs[0]["texts"][0]["text"]
     assert run.translate(lines, width=3, max_tokens=6) == [line["texts"][0]["text"] for line in theirs]
     assert json.loads(json.dumps(run.evaluate())) == told("evaluate", "runs/pairs")
-    with pytest.raises(UserError, match="a run of the task translation"):
+    with pytest.raises(UserError, match="a run for translation"):
         package.load("runs/pairs", "language")
 
 

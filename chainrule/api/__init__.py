@@ -7,7 +7,7 @@ run.evaluate("other.txt")
 Inputs are paths; texts in memory are passed as chainrule.Texts(["first document", "second document"]).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -15,13 +15,14 @@ from chainrule.analysis.compare.compare import Comparison
 from chainrule.analysis.compare.compare import compare as compare_request
 from chainrule.analysis.compare.compare import default_path as comparison_path
 from chainrule.analysis.compare.entrants import read_entrants
-from chainrule.analysis.compare.report import Report
+from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.mix.make import MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.api.language import TrainedRun as TrainedRun
 from chainrule.api.pairs import PairsRun as PairsRun
 from chainrule.api.pairs import load_pairs_run, pair_task
+from chainrule.api.settings_file import read_settings
 from chainrule.api.tagging import TaggerRun as TaggerRun
 from chainrule.api.tagging import load_tagger_run
 from chainrule.config import fields, override
@@ -38,6 +39,7 @@ from chainrule.tasks.base import LANGUAGE
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization, make_tokenizer
 from chainrule.training.pipeline import train as train_request
+from chainrule.training.recipe import BUDGETS
 from chainrule.training.request import DEFAULT_CORPUS, Request
 
 TAGGING = "tagging"
@@ -65,7 +67,7 @@ def load(path: StrPath, task: str | None = None) -> AnyRun:
         return load_tagger_run(run.path)
     found = pair_task(run)
     if found is None:
-        raise UserError(f"'{run.path}' is a run of the task {run.task}, which the Python interface cannot use yet")
+        raise UserError(f"'{run.path}' is a run for {run.task}, which the Python interface cannot use yet")
     return PairsRun(run, found)
 
 
@@ -91,7 +93,13 @@ def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
     return load_tagger_run(_train(TAGGING, inputs, **settings).path)
 
 
-def _train(
+def _train(task: str, inputs: Inputs, /, *, config: StrPath | None = None, **settings: Any) -> Run:
+    """Train with the settings in the file `config`, and with those given by name, which take precedence."""
+    from_file = {} if config is None else _from_file(Path(config), settings)
+    return train_request(_request(task, inputs, **{**from_file, **settings}))
+
+
+def _request(
     task: str,
     inputs: Inputs,
     /,
@@ -99,14 +107,13 @@ def _train(
     validation: Inputs = (),
     model: str | None = None,
     size: str | None = None,
-    config: StrPath | None = None,
     path: StrPath | None = None,
     overwrite: bool = False,
     tensorboard: bool = False,
     one: bool = False,
     lesson: bool = False,
     **settings: object,
-) -> Run:
+) -> Request:
     if "task" in settings:
         raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
     if lesson:
@@ -116,13 +123,12 @@ def _train(
     if task != LANGUAGE and any(map(is_texts, [*names, *kept_aside])):
         raise UserError(f"the task {task} reads files, not texts in memory; write them to a file first")
     reading, splitting, tokenization = _take_groups(settings, "train")
-    request = Request(
+    return Request(
         inputs=tuple(names),
         task=task,
         validation=tuple(kept_aside),
         model=model,
         size=size,
-        config=Path(config) if config else None,
         settings=settings,
         reading=reading,
         splitting=splitting,
@@ -132,7 +138,12 @@ def _train(
         tensorboard=tensorboard,
         one=one,
     )
-    return train_request(request)
+
+
+def _from_file(file: Path, settings: Mapping[str, object]) -> dict[str, Any]:
+    """The settings in a file but for the task, and for its time limit where the call has another."""
+    left_out = {"task", *(BUDGETS if any(name in settings for name in BUDGETS) else ())}
+    return {name: value for name, value in read_settings(file).items() if name not in left_out}
 
 
 def resume(path: StrPath, **settings: object) -> AnyRun:
@@ -183,7 +194,7 @@ def compare(
     path: StrPath | None = None,
     overwrite: bool = False,
     **settings: object,
-) -> Report:
+) -> NotebookReport:
     """Every kind of model, or those named as for `chainrule compare`, on one text; the report is also in `path`."""
     reading, splitting, tokenization = _take_groups(settings, "compare")
     if settings:

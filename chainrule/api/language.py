@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from chainrule.analysis.doctor.examine import examine
+from chainrule.analysis.doctor.findings import Findings
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
 from chainrule.analysis.followers import Followers, count_followers
+from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
@@ -25,9 +27,10 @@ from chainrule.models import infinigram
 from chainrule.models.contract import HasHiddenStates
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.quantized import Cost, quantize
-from chainrule.training.finding import Finding
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from chainrule.interop.export import Exported
 
 LOOKUP = "lookup"  # a draft that guesses from the text itself
@@ -188,8 +191,12 @@ class TrainedRun(Run):
 
         return export_run(self, to, None if output is None else Path(output), dtype, overwrite)
 
-    def doctor(self) -> list[Finding]:
-        """What is wrong with the run, the most serious first, and what to do about it."""
+    def plot(self, kind: str = "loss") -> "Figure":
+        """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
+        return plot_training(self, kind)
+
+    def doctor(self) -> Findings:
+        """What is wrong with the run, the most serious first, and what to do about it; a notebook shows a table."""
         return examine(self.path)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
+from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import override
 from chainrule.errors import UserError
@@ -15,6 +16,9 @@ from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
 from chainrule.tasks.base import LANGUAGE, find_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_WIDTH = 5  # of the beam
 
@@ -93,6 +97,10 @@ class PairsRun:
             measured["against"] = [asdict(each) for each in found]
         return measured
 
+    def plot(self, kind: str = "loss") -> "Figure":
+        """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
+        return plot_training(self.run, kind)
+
     def evaluate(self, inputs: Inputs | None = None, encoding: str = "auto") -> dict[str, Any]:
         """Loss, and how near its texts come to the right ones, on pairs; default: those kept aside in training."""
         names = None if inputs is None else input_names(inputs)
@@ -111,7 +119,7 @@ def load_pairs_run(path: StrPath) -> PairsRun:
     task = pair_task(run)
     if task is None:
         raise UserError(
-            f"'{run.path}' is a run of the task {run.task}, which writes no text from another; "
+            f"'{run.path}' is a run for {run.task}, not for translation or summarisation; "
             "make one with: chainrule train --task translation PAIRS.tsv"
         )
     return PairsRun(run, task)

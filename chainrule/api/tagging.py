@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.data import conllu
 from chainrule.errors import UserError
@@ -12,6 +13,9 @@ from chainrule.runs.folder import Run
 from chainrule.tagging.measure import check_tags, describe, measure, measure_baselines, summarise
 from chainrule.tagging.words import cut_words
 from chainrule.tasks.tagging import Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_MISTAKES = 8
 Words = Sequence[str]
@@ -66,6 +70,10 @@ class TaggerRun:
                 ]
             described.append(entry)
         return described
+
+    def plot(self, kind: str = "loss") -> "Figure":
+        """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
+        return plot_training(self.run, kind)
 
     def evaluate(self, inputs: Inputs | None = None, encoding: str = "auto") -> dict[str, Any]:
         """Accuracies on CoNLL-U, beside those of simple taggers; default: the sentences kept aside in training."""

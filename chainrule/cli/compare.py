@@ -13,50 +13,61 @@ from chainrule.training.recipe import Recipe
 if TYPE_CHECKING:
     from chainrule.analysis.compare.report import Report
 
-WIDE, PIPED = 150, 180  # columns of a terminal that has room for the whole table; of what is not a terminal
-NARROW = 5  # columns of the table for others
+PIPED = 180  # columns of what is not a terminal
+GAP = 2  # between columns of the table
 
 
 def command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Text to train on and to measure on.", show_default=False),
+        typer.Argument(
+            metavar="[TEXT]...", help="Text to train on; a part of it is kept aside to measure on.", show_default=False
+        ),
     ] = None,
     models: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Kinds of models, with settings (ngram:order=3,smoothing=katz), or runs that exist; repeat the flag, "
-            "or separate by spaces. Default: the whole ladder, from counting words to the Transformer.",
+            help="Models to compare, with settings (ngram:order=3,smoothing=katz), or existing runs; repeat the flag, "
+            "or separate them by spaces. Default: every architecture, from unigrams to a Transformer.",
             show_default=False,
         ),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="For each model that learns by gradient.")] = 1.0,
+    minutes: Annotated[float, typer.Option(help="Minutes for each model that is trained by gradient descent.")] = 1.0,
     test: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Measure on this text; default: what is kept aside.", show_default=False),
+        typer.Option(metavar="TEXT", help="Measure on this text; default: the text kept aside.", show_default=False),
     ] = None,
     validation: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Keep this text aside, not a part of the other.")
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Use this text for validation, rather than a part of the training text."),
     ] = None,
-    validation_fraction: Annotated[float, typer.Option(help="Else this share of the text is kept aside.")] = 0.1,
-    split: Annotated[str, typer.Option(help="documents (by content) or tail (the last part).")] = "documents",
+    validation_fraction: Annotated[float, typer.Option(help="The share of the text to keep aside.")] = 0.1,
+    split: Annotated[
+        str,
+        typer.Option(help="What to keep aside: documents (chosen by a hash of their content) or tail (the last part)."),
+    ] = "documents",
     split_seed: Annotated[int, option(Splitting, "split_seed")] = 0,
     tokenizer: Annotated[
-        str, typer.Option(help="One for all models: bytes, characters, words, bpe (default), a tokenizer.json or run.")
+        str,
+        typer.Option(
+            help="One tokenizer for all models: bytes, characters, words, bpe (default), a run or a tokenizer.json."
+        ),
     ] = "auto",
-    vocabulary_size: Annotated[int | None, typer.Option(help="The most words or tokens.")] = None,
-    closed_vocabulary: Annotated[bool, typer.Option("--closed-vocabulary", help="Unknown words become <unk>.")] = False,
+    vocabulary_size: Annotated[int | None, typer.Option(help="The largest vocabulary.")] = None,
+    closed_vocabulary: Annotated[
+        bool, typer.Option("--closed-vocabulary", help="Replace words outside the vocabulary by <unk>.")
+    ] = False,
     unit: options.Unit = "auto",
     field: options.Field = "text",
     encoding: options.Encoding = "auto",
     delimiter: options.Delimiter = "auto",
     seed: Annotated[int, option(Recipe, "seed")] = 0,
-    as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to make.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace that comparison if it exists.")] = False,
+    as_: Annotated[str | None, typer.Option("--as", metavar="FOLDER", help="The folder to write.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing comparison.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Train every kind of model on your text, measure all on the same bytes, and say which differences are real."""
+    """Train several models on your text, measure them on the same bytes, and tell which differences are significant."""
     from chainrule.analysis.compare.compare import Comparison, compare, default_path
     from chainrule.analysis.compare.entrants import read_entrants
     from chainrule.cli.output import print_json, say
@@ -100,24 +111,35 @@ def _print(report: "Report", path: Path) -> None:
     from chainrule.cli.output import print_notes, say
     from chainrule.progress import visible
 
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=PIPED)
-    names = columns(report.table)
-    shown = len(names) if console.width >= WIDE else NARROW  # the report has them all
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for number, name in enumerate(names[:shown]):
-        table.add_column(name, justify="right" if number else "left", header_style="dim", no_wrap=True)
+    is_terminal = sys.stdout.isatty()
+    console = Console(highlight=False, width=None if is_terminal else PIPED, soft_wrap=not is_terminal)
+    names, rows = columns(report.table), [cells(row) for row in report.table.rows]
+    widths = [
+        max(map(len, [*name.split(), *column])) for name, column in zip(names, zip(*rows, strict=True), strict=True)
+    ]
+    shown = _count_fitting(widths, console.width)  # the report has all of them
+    table = Table(box=None, padding=(0, GAP, 0, 0))
+    for number, (name, width) in enumerate(zip(names[:shown], widths, strict=False)):
+        table.add_column(name, justify="right" if number else "left", header_style="dim", min_width=width)
     for row in report.table.rows:
         best = row is report.table.rows[0]
         table.add_row(*map(Text, cells(row)[:shown]), style="bold" if best else "")
     console.print(table)
     console.print()
     for row in report.table.rows:
-        console.print(Text(f"{row.model}: {visible(row.sample[:100])}", style="dim"), soft_wrap=True)
+        sample = Text(f"{row.model}: {visible(row.sample[:100])}", style="dim", no_wrap=True, overflow="ellipsis")
+        console.print(sample)
     for reason in report.table.left_out:
         say(f"left out: {reason}")
     print_notes(report.table.notes)
     for each in report.expectations:
         if report.table.can_tell and not each.is_met:
             say(f"expected {each.better} below {each.worse} ({each.why}); {each.verdict} ({each.gain:+.4f} bits)")
-    console.print(Text(report.verdict, style="bold"), soft_wrap=True)
+    console.print(Text(report.verdict, style="bold"))
     say(f"report: {path / 'report' / 'index.html'}")
+
+
+def _count_fitting(widths: list[int], room: int) -> int:
+    """How many columns of these widths fit side by side; the first two are always shown."""
+    ends = [sum(widths[:count]) + GAP * count for count in range(len(widths) + 1)]
+    return max(2, sum(end <= room for end in ends) - 1)

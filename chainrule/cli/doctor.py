@@ -11,7 +11,7 @@ COLOURS = {"problem": "red", "note": "yellow", "good": "green"}
 
 
 def command(run: options.RunPath, as_json: options.Json = False) -> None:
-    """Examine a run: overfitting, learning rate, idle units, gradients, its text, and is this loss good for it?"""
+    """Examine a run: overfitting, learning rate, dead units, gradients, data, and the loss beside that of baselines."""
     from chainrule.analysis.doctor.examine import examine
     from chainrule.cli.output import print_json
 

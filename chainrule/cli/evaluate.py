@@ -19,11 +19,15 @@ def command(
     run: options.RunPath,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TEXT", help="Any text; default: the run's own validation text.", show_default=False),
+        typer.Argument(
+            metavar="TEXT", help="The text to measure on; default: the run's validation text.", show_default=False
+        ),
     ] = None,
-    against: Annotated[str | None, typer.Option(metavar="RUN", help="Another run: is the difference real?")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Test whether the difference from this run is significant.")
+    ] = None,
     worst: Annotated[int, typer.Option(help="How many of the worst-predicted passages to show.")] = 3,
-    documents: Annotated[bool, typer.Option("--documents", help="Also the figures of every document.")] = False,
+    documents: Annotated[bool, typer.Option("--documents", help="Also print the figures of every document.")] = False,
     csv: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Write the figures of every document as a table; - for standard output."),
@@ -35,7 +39,7 @@ def command(
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a run on a text: perplexity, bits per byte, the hardest passages; tags of CoNLL-U; pairs of texts."""
+    """Measure a run on a text: bits per byte, perplexity, hard passages; taggers by accuracy, translators by BLEU."""
     from chainrule.api import load
     from chainrule.cli.output import print_json
     from chainrule.errors import UserError
@@ -101,7 +105,7 @@ def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encod
     module = importlib.import_module(f"chainrule.cli.{name}")
     if flags:
         raise UserError(
-            f"{', '.join(flags)}: for language models alone, and '{run.path}' is for {run.task}; leave it out"
+            f"{', '.join(flags)}: only for language models, and '{run.path}' is a run for {run.task}; leave it out"
         )
     module.evaluate(run, inputs, encoding, as_json)
 
@@ -145,8 +149,8 @@ def _quality(result: dict[str, Any], is_closed: bool) -> list[tuple[str, str]]:
         ]
     if result["bits_per_byte"] is None:
         changed = f"{result['changed_documents']:,} of the {result['documents']:,} documents"
-        why = "a closed vocabulary hides spelling and spaces" if is_closed else f"tokens spell {changed} otherwise"
-        bits = f"not given: {why}, so bytes cannot be compared"
+        why = "a closed vocabulary loses spelling and spaces" if is_closed else f"tokens do not spell {changed} exactly"
+        bits = f"not defined: {why}"
     else:
         bits = f"{number(result['bits_per_byte'], 4)} ({number(result['bits_per_character'], 4)} per character)"
     with_eos, without = number(result["perplexity"]), number(result["perplexity_without_eos"])
@@ -158,12 +162,12 @@ def describe_seen(run: str, seen: "Seen | None") -> list[str]:
     if seen is None or not seen["documents"]:
         return []
     share = f"{seen['documents']:,} of these {seen['of']:,} documents ({seen['unit']})"
-    return [f"{run} was trained on {share}, so its figures do not tell how it does on new text"]
+    return [f"{run} was trained on {share}, so its figures say little about new text"]
 
 
 def describe_unknown(result: dict[str, Any]) -> str:
     if not result["unknown_tokens"]:
-        return "nothing is unknown"
+        return "no unknown tokens"
     share = result["unknown_tokens"] / max(result["tokens"], 1)
     text = f"{result['unknown_tokens']:,} tokens ({share:.1%}) are <unk>, scored as that one token"
     rest = result["perplexity_without_unknown"]
@@ -178,11 +182,13 @@ def _trained_on_it(result: dict[str, Any]) -> list[str]:
 
 def report_difference(against: "Against", trained_on_it: Sequence[str] = ()) -> None:
     """Print the difference of two runs, and whether it is real; `trained_on_it` are those that know the text."""
+    from chainrule.cli.output import print_sentence
+
     but = f"; but {' and '.join(trained_on_it)} learned from this text, so this is no test" if trained_on_it else ""
     gap, ends = against["bits_per_byte"], sorted(abs(each) for each in (against["low"], against["high"]))
     if against["low"] <= 0 <= against["high"]:
         verdict = f"no significant difference from {against['run']}"
-        print(
+        print_sentence(
             f"{verdict} ({gap:+.4f} bits per byte, 95 % interval {against['low']:+.4f} to {against['high']:+.4f}){but}"
         )
         return
@@ -190,4 +196,4 @@ def report_difference(against: "Against", trained_on_it: Sequence[str] = ()) -> 
     floor = 2 / (against["rounds"] + 1)
     chance = f"p ≤ {floor:.3f}" if against["p_value"] <= floor else f"p = {against['p_value']:.3f}"
     interval = f"95 % interval {ends[0]:.4f} to {ends[1]:.4f}, {chance}"
-    print(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval}){but}")
+    print_sentence(f"{abs(gap):.4f} bits per byte {word} than {against['run']}: significant ({interval}){but}")

@@ -16,27 +16,36 @@ MOST_WORDS = 100  # of a sentence whose tags are explained
 
 def command(
     run: options.RunPath,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the model reads; - reads it from standard input.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The text before the prediction; - reads it from standard input.")
+    ],
     token: Annotated[
-        str | None, typer.Option(help="The next token to explain; default: the likeliest.", show_default=False)
+        str | None, typer.Option(help="The token to explain; default: the most likely one.", show_default=False)
     ] = None,
-    top: Annotated[int, typer.Option(help="How many of the likeliest next tokens to show.")] = 12,
-    temperature: Annotated[float, typer.Option(help="Show what this would make of the distribution.")] = 1.0,
-    top_k: Annotated[int, typer.Option(help="And keeping the k most likely tokens (0: all).")] = 0,
-    top_p: Annotated[float, typer.Option(help="And keeping the most likely that make up this much.")] = 1.0,
-    min_p: Annotated[float, typer.Option(help="And those at least this likely relative to the best.")] = 0.0,
+    top: Annotated[int, typer.Option(help="How many of the most likely tokens to show.")] = 12,
+    temperature: Annotated[float, typer.Option(help="Also show the distribution at this temperature.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Also show it with only the k most likely tokens (0: all).")] = 0,
+    top_p: Annotated[
+        float, typer.Option(help="Also show it with only the most likely tokens that together have this probability.")
+    ] = 1.0,
+    min_p: Annotated[
+        float, typer.Option(help="Also show it with only tokens at least this likely relative to the most likely one.")
+    ] = 0.0,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write it as a page too, with heat maps.", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the explanation as an HTML page, with heat maps.", show_default=False
+        ),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     faces: Annotated[int | None, typer.Option(hidden=True, help="The former name of --top.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Explain a prediction: the distribution, the surprise, what mattered, and the reason in the model's own terms."""
+    """Explain a prediction: the distribution, the surprisal, which tokens mattered, and what the model did inside."""
     options.let_threads_sleep()
-    import sys
-
     from chainrule.api import load
     from chainrule.cli.output import print_json, print_notes, say
+    from chainrule.cli.standard_input import read_standard_input
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
     from chainrule.tasks.base import LANGUAGE
@@ -44,11 +53,13 @@ def command(
     top = top if faces is None else faces
     if not 1 <= top <= MOST_TOP:
         raise UserError(f"--top must be from 1 to {MOST_TOP}, got {top}")
-    text = sys.stdin.read() if text == "-" else text
+    if html is not None and html.exists() and not overwrite:
+        raise UserError(f"'{html}' exists already; choose another name, or pass --overwrite")
+    text = read_standard_input() if text == "-" else text
     task = Run(run, task=None).task
     if task == "tagging":
         if html is not None:
-            raise UserError(f"there is no page for tags; leave --html out, or take --json ('{run}' is a tagger)")
+            raise UserError(f"--html is not available for taggers such as '{run}'; leave it out, or pass --json")
         _explain_tags(run, text, as_json)
         return
     if task != LANGUAGE:
@@ -63,7 +74,7 @@ def command(
         return
     _report(found)
     print_notes(found.notes)
-    say(f"page: {html}" if html else "as a page, with heat maps: --html FILE.html")
+    say(f"page: {html}" if html else "for a page with heat maps, pass --html FILE.html")
 
 
 def _write(file: Path, page: str) -> None:
@@ -100,8 +111,8 @@ def _explain_pair(run: str, text: str, html: Path | None, as_json: bool) -> None
         looks = visible_token(found.source[at]), f"{weights[at]:.2f}"
         owes = visible_token(found.source[by]), f"{parts[by]:+.2f}"
         rows.append((visible_token(token), f"{probability:.3f}", *looks, *owes))
-    print_table(("word", "probability", "looked at", "weight", "owes most to", "nats"), rows)
-    say(f"page: {html}" if html else "as a page, with the alignment and the beam: --html FILE.html")
+    print_table(("word", "probability", "attends to", "weight", "depends on", "nats"), rows)
+    say(f"page: {html}" if html else "for a page with the alignment and the beam, pass --html FILE.html")
 
 
 def _explain_tags(run: str, text: str, as_json: bool) -> None:
@@ -116,7 +127,7 @@ def _explain_tags(run: str, text: str, as_json: bool) -> None:
     loaded = Run(run, task="tagging")
     words = cut_words(text)[0]
     if not 1 <= len(words) <= MOST_WORDS:
-        raise UserError(f"one sentence of 1 to {MOST_WORDS} words is explained, got {len(words)} words")
+        raise UserError(f"give one sentence of 1 to {MOST_WORDS} words to explain, got {len(words)} words")
     task = Task(loaded.path)
     found = explain(task.tagger(loaded.model), words, task.tagset.columns[0])
     if as_json:
@@ -129,14 +140,16 @@ def _explain_tags(run: str, text: str, as_json: bool) -> None:
         lost, other = max(others, default=(0.0, "–"))
         tags = ", ".join(f"{tag} {probability:.3f}" for tag, probability in each.tags)
         rows.append((each.word, tags, own, other, f"{each.own[own]:+.2f}", f"{lost:+.2f}"))
-    print_table(("word", "tags", "hangs on", "and on", "nats", "nats"), rows, left=4)
+    print_table(("word", "tags", "feature", "other word", "nats", "nats"), rows, left=4)
 
 
 def _report(found: "Explanation") -> None:
+    import sys
+
     from rich.console import Console
 
     from chainrule.analysis.explain.terminal import sections
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     for section in sections(found):
         console.print(section)

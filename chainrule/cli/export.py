@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chainrule.cli import options
+from chainrule.cli import completion, options
 from chainrule.interop.base import FULL_PRECISION, all_formats, exporters
 
 if TYPE_CHECKING:
@@ -19,21 +19,28 @@ def _list_formats() -> str:
 
 def command(
     run: options.RunPath,
-    to: Annotated[str, typer.Option(help=_list_formats())],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT", help=_list_formats(), autocompletion=completion.complete(completion.format_names)
+        ),
+    ],
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="The file or folder to write; of ARPA, - is standard output and .gz compresses it.",
+            help="The file or folder to write; for ARPA, - is standard output and .gz compresses.",
             show_default=False,
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="Of weights in GGUF: f32, f16, or q8_0 (8 bits).")] = FULL_PRECISION,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there if it was exported.")] = False,
+    dtype: Annotated[
+        str, typer.Option(help="The type of weights in GGUF: f32, f16, or q8_0 (8 bits).")
+    ] = FULL_PRECISION,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write a run in another program's format; models that learn are read back there, and logits compared."""
+    """Export a run for other programs; networks are read back by these, and their logits compared."""
     from chainrule.interop.export import export_run
     from chainrule.runs.folder import Run
 

@@ -3,11 +3,13 @@
     def command(reading: Annotated[Reading, Flags()], learning: Annotated[Given, Flags(Recipe)]) -> None: ...
 
 `reading` arrives as a Reading, made of --unit, --field and --encoding; `learning` arrives as a dictionary of the fields
-that were given on the command line. Names, defaults and help are those of the fields (see `config.setting`).
+that were given on the command line. Names, defaults and help are those of the fields (see `config.setting`). Every
+command also gets the flags of `common`.
 """
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import MISSING, dataclass
 from dataclasses import fields as dataclass_fields
 from functools import wraps
@@ -16,7 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_args, get_origi
 import typer
 from typer.models import OptionInfo
 
+from chainrule.cli import common
 from chainrule.config import fields, settings_of
+from chainrule.progress import quiet
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -56,11 +60,14 @@ def expand(command: Command) -> Command:
         else:
             groups[parameter.name] = group
             parameters += group.parameters()
+    parameters += common.parameters(any(each.name == common.TAKES_SETTINGS for each in parameters))
 
     @wraps(command)
     def call(**values: object) -> None:
+        is_quiet = common.take(values)
         taken = {name: group.take(values) for name, group in groups.items()}
-        command(**values, **taken)
+        with quiet() if is_quiet else nullcontext():
+            command(**values, **taken)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 def command(
     run: options.RunPath,
-    inputs: Annotated[
-        list[str], typer.Argument(metavar="TEXT...", help="Documents that were part of the training text.")
-    ],
+    inputs: Annotated[list[str], typer.Argument(metavar="TEXT...", help="Documents of the training text.")],
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     field: options.Field = "text",
@@ -25,7 +23,7 @@ def command(
     delimiter: options.Delimiter = "auto",
     as_json: options.Json = False,
 ) -> None:
-    """Make a run that has never seen these documents, by subtracting their counts."""
+    """Remove documents from an n-gram run by subtracting their counts, as if it had never seen them."""
     import numpy as np
 
     from chainrule.cli.output import plural, print_json, print_notes, say
@@ -51,13 +49,13 @@ def command(
             counted.append(tokenizer.encode_documents(documents.select(is_known)))
     if not taken:
         raise UserError(
-            "none of these documents was counted; they were kept aside for validation, or never part of the text"
+            "none of these documents was trained on; they were kept aside for validation, or never part of the text"
         )
     model = loaded.model.without(np.concatenate(counted))  # type: ignore[attr-defined]
     if not model.trie.count[0]:
-        raise UserError("nothing would be left: these documents are all that was counted")
+        raise UserError("these documents are the whole training text, so nothing would be left; leave some out")
     data = {"inputs": data["inputs"], "forgotten": [*data.get("forgotten", []), *inputs], "unit": data["unit"]}
-    path = Path(as_) if as_ else free_name(f"{loaded.name}-without")
+    path = Path(as_) if as_ else free_name(f"{loaded.name}-without", overwrite)
     made = store(path, "ngram", model, tokenizer, data, overwrite, documents=list(trained_on.elements()))
     if as_json:
         print_json({"run": str(made.path), "documents": taken, "never_counted": others, "model": model.describe()})
@@ -65,7 +63,7 @@ def command(
         print(made.path)
         print_notes(made.config["notes"])
         rest = f"; {plural(others, 'document')} had never been counted" if others else ""
-        say(f"taken out: {plural(taken, 'document')}{rest}")
+        say(f"removed: {plural(taken, 'document')}{rest}")
 
 
 def _counted_documents(run: "Run") -> "Counter[int]":
@@ -77,6 +75,6 @@ def _counted_documents(run: "Run") -> "Counter[int]":
     hashes = run.counted_documents()
     if hashes is None:
         raise UserError(
-            f"'{run.path}' does not know its documents, so none can be taken out; train it on the text itself"
+            f"'{run.path}' has no record of its documents, so none can be removed; train it on the text itself"
         )
     return Counter(hashes)

@@ -24,20 +24,20 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help=f"{', '.join(UNROLLED)}: written out word by word; {', '.join(OTHERS)}: as trained.",
+            help=f"{', '.join(UNROLLED)} (unrolled word by word), {', '.join(OTHERS)} (as trained).",
         ),
     ] = "elman",
-    length: Annotated[int, typer.Option(help="Words of the text.")] = 8,
+    length: Annotated[int, typer.Option(help="The length of the text, in words.")] = 8,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="An .svg, .dot or .json file; default: MODEL-LENGTH.svg.")
     ] = None,
     growth: Annotated[
-        Path | None, typer.Option(help="A file for a plot of nodes against length, .png, .svg or .pdf.")
+        Path | None, typer.Option(help="Also plot the number of nodes against the length, as .png or .svg.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace these files if they exist.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Draw the computation graph of a model on our own tape, and count its nodes."""
+    """Draw the computation graph of a model on Chainrule's own autodiff tape, and count its nodes."""
     from collections import Counter
 
     from chainrule.analysis.explain.computation import computation

@@ -14,17 +14,18 @@ def command(
         Path,
         typer.Argument(
             metavar="MODEL",
-            help=f"Takes {describe_importers()}.",
+            help=f"{describe_importers()[0].upper()}{describe_importers()[1:]}.",
         ),
     ],
     as_: options.As = None,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="Its tokenizer, where the format keeps it elsewhere (llama2.c, nanoGPT).")
+        Path | None,
+        typer.Option(help="The tokenizer, if the format keeps it in a file of its own (llama2.c, nanoGPT)."),
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Make a run of a model in another program's format; every other command then works on it."""
+    """Import a model from another program as a run, for use with every other command."""
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.interop.importing import import_run
 

@@ -16,9 +16,9 @@ from chainrule.version import __version__
 
 ORDER = (
     "train", "compare", "sample", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
-    "show", "plan", "graph", "export", "import", "merge", "forget",
+    "list", "show", "plan", "graph", "export", "import", "merge", "forget",
 )  # fmt: skip
-NOT_COMMANDS = ("flags", "main", "options", "output")
+NOT_COMMANDS = ("common", "completion", "flags", "main", "options", "output", "standard_input")
 _LOADED_AT = time.time()
 P = TypeVar("P")
 
@@ -55,8 +55,8 @@ def without_types(parameters: list[P]) -> list[P]:
 
 app = typer.Typer(
     cls=CommandsInOrder,
-    help="Train, measure, sample from and export language models of your own text.",
-    epilog="Start with: chainrule train YOUR.txt   then   chainrule sample runs/YOUR --prompt 'The'",
+    help="Train, compare, explain, sample from, serve and export language models of your own text.",
+    epilog="Start with: chainrule train poems.txt   and then: chainrule sample runs/poems 'The sea'",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -91,26 +91,42 @@ _add_commands()
 
 def main() -> None:
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="chainrule", standalone_mode=False)
     except UserError as error:
-        code = _complain(error.for_command_line)
+        code = _complain(error.for_command_line, 2)
     except Stopped as stop:
-        print(f"chainrule: {stop}", file=sys.stderr)
-        code = stop.exit_code
+        code = _complain(str(stop), stop.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        print("chainrule: interrupted; nothing half-made is left behind", file=sys.stderr)
-        code = 130
+        code = _complain("interrupted; no unfinished files are left behind", 130)
     except BrokenPipeError:  # the reader has gone, as in `chainrule sample | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except Exception as error:
-        if not hasattr(error, "exit_code") or not hasattr(error, "show"):
+        if not hasattr(error, "exit_code") or not hasattr(error, "show") or not hasattr(error, "format_message"):
             raise
         error.show()  # a wrong flag: the parser's own message
         code = error.exit_code
+        if _wants_json():
+            _print_error(error.format_message(), code)
     sys.exit(code or 0)
 
 
-def _complain(sentence: str) -> int:
-    print(f"chainrule: {' '.join(sentence.split())}", file=sys.stderr)
-    return 2
+def _complain(sentence: str, code: int) -> int:
+    """One line for people on standard error and, with --json, an object for programs on standard output."""
+    sentence = " ".join(sentence.split())
+    print(f"chainrule: {sentence}", file=sys.stderr)
+    if _wants_json():
+        _print_error(sentence, code)
+    return code
+
+
+def _wants_json() -> bool:
+    """Whether --json was given, even where the command line could not be read to its end."""
+    flags = sys.argv[1:]
+    return "--json" in (flags[: flags.index("--")] if "--" in flags else flags)
+
+
+def _print_error(sentence: str, code: int) -> None:
+    from chainrule.cli.output import print_json
+
+    print_json({"error": {"message": sentence, "exit_code": code}})

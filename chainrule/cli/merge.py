@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Runs with the same tokenizer and order.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="N-gram runs with the same tokenizer and order.")
+    ],
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Add up the counts of several n-gram runs, exactly as if they had been trained together."""
+    """Merge n-gram runs by adding up their counts, exactly as if trained on all their texts."""
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
@@ -42,7 +44,7 @@ def command(
         "unit": loaded[0].config["data"]["unit"],
         "merged": [str(run.path) for run in loaded],
     }
-    path = Path(as_) if as_ else free_name("merged")
+    path = Path(as_) if as_ else free_name("merged", overwrite)
     known = [run.counted_documents() for run in loaded]
     documents = None if any(each is None for each in known) else [hash for each in known for hash in each or []]
     merged = store(path, "ngram", model, loaded[0].tokenizer, data, overwrite, documents)

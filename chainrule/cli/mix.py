@@ -15,31 +15,38 @@ if TYPE_CHECKING:
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Runs with the same tokens, of any kind.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN RUN...", help="Runs of any architecture with the same tokenizer.")
+    ],
     cache: Annotated[
-        bool, typer.Option("--cache", help="One more part: the words of the text so far, recent ones most.")
+        bool, typer.Option("--cache", help="Add a cache: the words of the text so far, recent ones with more weight.")
     ] = False,
     dynamic: Annotated[
         float,
         typer.Option(
-            metavar="RATE", help="Parts that learn by gradient learn from the text as they score it (say 0.3)."
+            metavar="RATE",
+            help="Dynamic evaluation: networks keep learning from the text they score, at this rate (such as 0.3).",
         ),
     ] = 0.0,
     by: Annotated[
-        str, typer.Option(help="What the weights depend on: all (nothing), order or entropy, of the context.")
+        str,
+        typer.Option(
+            help="Weights for all contexts alike, or by the order or the entropy of the context: all, order, entropy."
+        ),
     ] = "all",
     on: Annotated[
         list[str] | None,
-        typer.Option(metavar="TEXT", help="Fit the weights on this; default: what the runs kept aside."),
+        typer.Option(metavar="TEXT", help="Fit the weights on this text; default: the text that the runs kept aside."),
     ] = None,
     test: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Measure the mix on this; repeat the flag for several.")
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Measure the mix on this text; repeat the flag for several."),
     ] = None,
     as_: options.As = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Mix runs into one that predicts better than each, by weights fitted on text that they kept aside."""
+    """Interpolate runs: a mix with weights fitted on held-out text usually predicts better than each part."""
     from chainrule.analysis.mix.make import MixRequest, mix
     from chainrule.cli.main import started_at
     from chainrule.cli.output import print_json
@@ -66,7 +73,7 @@ def command(
 
 def _report(run: "Run") -> None:
     from chainrule.cli.evaluate import report_difference
-    from chainrule.cli.output import print_notes, say
+    from chainrule.cli.output import print_notes, print_sentence, say
     from chainrule.models.mix import Model
 
     trained = run.trained
@@ -81,8 +88,9 @@ def _report(run: "Run") -> None:
         best = next(part for part in measured["parts"] if part["name"] == against["run"])
         text = _text(measured, bool(trained.get("test")))
         if measured["perplexity"] and best["perplexity"]:
-            lower = 1 - measured["perplexity"] / best["perplexity"]
-            print(f"perplexity {lower:.1%} below that of {best['name']}, the best part, on {text}")
+            change = measured["perplexity"] / best["perplexity"] - 1
+            side = "above" if change > 0 else "below"
+            print_sentence(f"perplexity {abs(change):.1%} {side} that of {best['name']}, the best part, on {text}")
         report_difference(cast("Against", against))
     print(run.path)
     print_notes(run.config["notes"])

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chainrule.cli import completion
 from chainrule.cli.flags import option
 from chainrule.data.settings import Reading
 
@@ -12,16 +13,21 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
-RunPath = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.")]
+RunPath = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run folder, made by chainrule train.", autocompletion=completion.runs),
+]
 Field = Annotated[str, option(Reading, "field")]
 Unit = Annotated[str, option(Reading, "unit")]
 Encoding = Annotated[str, option(Reading, "encoding")]
 Delimiter = Annotated[str, option(Reading, "delimiter")]
-As = Annotated[str | None, typer.Option("--as", metavar="RUN", help="The folder to make.")]
-Quantize = Annotated[
-    str | None, typer.Option(metavar="int8", help="Round the weights to eight bits: less exact, and faster.")
+As = Annotated[
+    str | None, typer.Option("--as", metavar="RUN", help="The run folder to write; default: a free name in runs/.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace that run if it exists.")]
+Quantize = Annotated[
+    str | None, typer.Option(metavar="int8", help="Quantize the weights to 8 bits: faster, slightly less exact.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
 Greedy = Annotated[bool, typer.Option("--greedy", help="Always take the most likely token (temperature 0).")]
 
 

@@ -4,10 +4,13 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from chainrule.config import without_infinities
 from chainrule.errors import one_line
+from chainrule.progress import is_quiet
 from chainrule.progress import size as size
 from chainrule.progress import visible as visible
 
@@ -21,8 +24,9 @@ def print_json(value: object) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line for people on standard error; standard output is for the result alone."""
-    print(text, file=sys.stderr)
+    """Print a remark for people on standard error, unless --quiet was given; standard output is for the result."""
+    if not is_quiet():
+        print(text, file=sys.stderr)
 
 
 def show_text(text: str, end: str = "") -> None:
@@ -35,8 +39,19 @@ def print_notes(notes: Iterable[str]) -> None:
         say(one_line(f"note: {note}"))
 
 
+def print_sentence(text: str) -> None:
+    """Print a line; on a terminal, one that is too long is wrapped between words."""
+    width = get_terminal_size().columns if sys.stdout.isatty() else len(text) + 1
+    print(fill(text, max(width, 20), break_long_words=False, break_on_hyphens=False))
+
+
 def print_rows(rows: Sequence[tuple[str, str]]) -> None:
-    """Print aligned 'name  value' lines, the names dimmed on a terminal."""
+    """Print aligned 'name  value' lines; on a terminal, names are dimmed and long values wrapped."""
+    if not sys.stdout.isatty():
+        width = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            print(f"{name:<{width}}  {value}")
+        return
     from rich.console import Console
     from rich.table import Table
 
@@ -45,7 +60,7 @@ def print_rows(rows: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, _plain(value))
-    Console(highlight=False, soft_wrap=not sys.stdout.isatty()).print(table)
+    Console(highlight=False).print(table)
 
 
 def print_table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> None:

@@ -31,29 +31,34 @@ def command(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="PRESET|RUN", help="Such as gpt2 or gpt3-175b, or a run folder; without one, the presets."
+            metavar="PRESET|RUN",
+            help="A published model, such as gpt2 or gpt3-175b, or a run; default: list the presets.",
         ),
     ] = None,
     tokens: Annotated[
         str | None,
-        typer.Option(help="To train on, such as 300B; default: what it was trained on, else 20 per parameter."),
+        typer.Option(
+            help="Tokens to train on, such as 300B; default: as many as it was trained on, else 20 per parameter."
+        ),
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(help="this, v100, a100, h100, tpu-v3, tpu-v4, or FLOP/s such as 6.5T; default: several."),
+        typer.Option(
+            help="this (measured), v100, a100, h100, tpu-v3, tpu-v4, or FLOP/s such as 6.5T; default: several."
+        ),
     ] = None,
-    utilisation: Annotated[float, typer.Option(help="The share of a machine's speed that training reaches.")] = 0.4,
+    utilisation: Annotated[
+        float, typer.Option(help="The share of the machine's peak speed that training reaches.")
+    ] = 0.4,
     devices: Annotated[int, typer.Option(help="How many such machines.")] = 1,
     price: Annotated[
-        float | None, typer.Option(help="Of one machine for one hour, in any currency; gives the cost.")
+        float | None, typer.Option(help="The price of one machine for one hour, in any currency, to compute the cost.")
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Sequences trained on at once; default: as published, else 1.")
-    ] = None,
-    context_length: Annotated[int | None, typer.Option(help="Tokens in a sequence; default: the model's.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sequences per batch; default: as published, else 1.")] = None,
+    context_length: Annotated[int | None, typer.Option(help="Tokens per sequence; default: the model's.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Plan a training on paper: parameters, FLOPs, memory, time, and Chinchilla's advice."""
+    """Plan a training without running it: parameters, FLOPs, memory, time, and the Chinchilla-optimal size."""
     if model is None:
         _list_presets(as_json)
         return

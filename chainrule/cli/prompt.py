@@ -18,19 +18,19 @@ def command(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FIELD=TEXT", help="What to fill in; FIELD=- reads it from standard input."),
+        typer.Argument(metavar="FIELD=TEXT", help="A field of the template; FIELD=- reads it from standard input."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the templates with their fields.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print the filled prompt and run nothing.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the filled-in prompt without running a model.")] = False,
     *,
     drawing: Annotated[Given, Flags(Sampling)],
     greedy: options.Greedy = False,
     as_json: options.Json = False,
 ) -> None:
-    """Give a task to a run in words: an article from its headline, an answer from a passage, better grammar.
+    """Prompt a run with a template: write an article, answer a question about a passage, correct grammar.
 
     For example: chainrule prompt qa runs/smollm2 question="Who kept the lamp?" passage=- < story.txt
-    How to draw and where to stop is the template's, unless a flag says otherwise.
+    The template sets how to sample and where to stop, unless a flag overrides it.
     """
     from dataclasses import replace
 
@@ -59,8 +59,7 @@ def command(
 
 
 def _values(fields: list[str]) -> dict[str, str]:
-    import sys
-
+    from chainrule.cli.standard_input import read_standard_input
     from chainrule.errors import UserError
 
     values: dict[str, str] = {}
@@ -68,7 +67,7 @@ def _values(fields: list[str]) -> dict[str, str]:
         name, equals, value = each.partition("=")
         if not equals:
             raise UserError(f"fields are filled by FIELD=TEXT, got '{each}'")
-        values[name.strip()] = sys.stdin.read() if value == "-" else value
+        values[name.strip()] = read_standard_input() if value == "-" else value
     return values
 
 

@@ -1,5 +1,6 @@
 """`chainrule sample`: text from a model, as it comes."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,19 +20,29 @@ if TYPE_CHECKING:
 
 def command(
     run: options.RunPath,
-    prompt: Annotated[str, typer.Option(help="What the text starts with; - reads it from standard input.")] = "",
+    text: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROMPT]", help="The text to continue; - reads it from standard input.", show_default=False
+        ),
+    ] = None,
+    prompt: Annotated[str | None, typer.Option(help="The text to continue, as a flag.", show_default=False)] = None,
+    prompt_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read the text to continue from this file.", show_default=False)
+    ] = None,
     *,
     sampling: Annotated[Sampling, Flags()],
     greedy: options.Greedy = False,
     beam: Annotated[int, option(Beam, "width", help="Search with a beam of this width instead of sampling.")] = 0,
     length_penalty: Annotated[
-        float, option(Beam, "length_penalty", help="Of a beam search: above 0 favours long texts.")
+        float, option(Beam, "length_penalty", help="For a beam search: above 0 favours long texts.")
     ] = 1.0,
     draft: Annotated[
         str | None,
         typer.Option(
             metavar="lookup|RUN",
-            help="Guess ahead, from the text itself or by a smaller run, and verify: the same text, sooner.",
+            help="Speculative decoding: a smaller run, or a lookup in the text so far, drafts tokens that the model "
+            "verifies; the same text, faster.",
         ),
     ] = None,
     quantize: options.Quantize = None,
@@ -39,15 +50,14 @@ def command(
 ) -> None:
     """Sample text from a run, token by token."""
     options.let_threads_sleep()
-    import sys
     from dataclasses import replace
 
     from chainrule.api import load
 
+    prompt = _read_prompt(text, prompt, prompt_file)
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    prompt = sys.stdin.read() if prompt == "-" else prompt
     if beam:
         _search(loaded, prompt, _beam(beam, length_penalty, sampling, has_draft=draft is not None), as_json)
         return
@@ -57,6 +67,21 @@ def command(
         _sample_whole(loaded, prompt, sampling, guesses, as_json)
     else:
         _sample_live(loaded, prompt, sampling, guesses)
+
+
+def _read_prompt(text: str | None, prompt: str | None, file: Path | None) -> str:
+    """The prompt, given in one of three ways or not at all."""
+    from chainrule.cli.standard_input import read_standard_input, read_text_file
+    from chainrule.errors import UserError
+
+    given = {"an argument": text, "--prompt": prompt, "--prompt-file": file}
+    ways = [way for way, value in given.items() if value is not None]
+    if len(ways) > 1:
+        raise UserError(f"the prompt was given twice, as {' and '.join(ways)}; leave one out")
+    if file is not None:
+        return read_text_file(file)
+    written = text or prompt or ""
+    return read_standard_input() if written == "-" else written
 
 
 def _beam(width: int, length_penalty: float, sampling: Sampling, has_draft: bool) -> Beam:

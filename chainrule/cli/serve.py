@@ -14,24 +14,29 @@ def command(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...", help="Runs that continue, translate or sum up texts, and folders made by compare."
+            metavar="RUN...", help="Runs of language models, translators or summarisers, and folders made by compare."
         ),
     ],
-    host: Annotated[str, typer.Option(help="The address to listen at; 0.0.0.0 for all, then set a key.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; 0.0.0.0 for all (then set a key).")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8000,
     api_key_file: Annotated[
-        Path | None, typer.Option(help="A file whose first line is the key that every request must bring.")
+        Path | None, typer.Option(help="A file whose first line is the API key that every request must have.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A further name that the server is reached by.")
+        list[str] | None, typer.Option(metavar="NAME", help="Another host name under which the server is reached.")
     ] = None,
     rows: Annotated[
-        int, typer.Option(min=1, max=4096, help="Samples and beams of one model that decode together.")
+        int, typer.Option(min=1, max=4096, help="The most sequences of one model that are decoded together.")
     ] = 64,
     quantize: options.Quantize = None,
-    waiting: Annotated[int, typer.Option(min=1, max=100_000, help="Samples that may wait; more get 429.")] = 256,
+    waiting: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, help="The most sequences that may wait; further requests are answered 429."),
+    ] = 256,
 ) -> None:
-    """Serve runs: OpenAI's API for programs, a page for people."""
+    """Serve runs: an OpenAI-compatible API, and a page to look inside the models."""
     options.let_threads_sleep()
     from chainrule.models.contract import learns
     from chainrule.serving.access import LOOPBACK, AccessPolicy
@@ -47,7 +52,7 @@ def command(
     models.load()
     for served in models:
         if quantize and served.pair_task is not None:
-            say(f"note: '{served.id}' keeps its weights as they are; --quantize is for language models")
+            say(f"note: '{served.id}' is not quantized; --quantize is for language models")
         elif quantize and learns(served.model):
             options.quantize(served.run, quantize)
     models.warm_up()
@@ -72,5 +77,5 @@ def _read_key(path: Path) -> str:
         raise UserError(f"cannot read the key in '{path}': {getattr(error, 'strerror', error)}") from None
     key = lines[0].strip() if lines else ""
     if not key or not key.isascii():
-        raise UserError(f"the first line of '{path}' must be the key, in plain letters and digits")
+        raise UserError(f"the first line of '{path}' must be the key, in ASCII characters")
     return key

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import options
+from chainrule.cli import completion, options
 
 MOST_FOLLOWERS = 50  # that are shown
 SMALLEST_REST = 5e-5  # the probability of all other tokens that is worth a line
@@ -12,22 +12,29 @@ SMALLEST_REST = 5e-5  # the probability of all other tokens that is worth a line
 
 def command(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="A run folder; without one, the runs there are.")
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run folder; default: list the runs in runs/.",
+            autocompletion=completion.runs,
+            show_default=False,
+        ),
     ] = None,
     context: Annotated[
-        str | None, typer.Option(help="Of an infinigram: where in the corpus the longest end of this text was seen.")
+        str | None,
+        typer.Option(help="For an infinigram: where the longest suffix of this text occurs in the training text."),
     ] = None,
     counts: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of an ngram: what followed these words, and how often.")
+        str | None, typer.Option(metavar="TEXT", help="For an n-gram: what followed these words, and how often.")
     ] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check every file against the hash it was written with.")
-    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check the hash of every file.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show what a run holds: text, tokens, model, quality; or list the runs."""
+    """Show what a run is: its text, tokens, model and quality."""
     if run is None:
-        _list_runs(as_json)
+        from chainrule.cli.list import command as list_runs
+
+        list_runs(as_json=as_json)
         return
     if counts is not None:
         _show_counts(run, counts, as_json)
@@ -76,7 +83,7 @@ def command(
         if loaded.task != LANGUAGE:
             say(f"for: chainrule {find_task(loaded.task).command} {loaded.path}")
         if verify and not damaged:
-            say("every file is as it was written")
+            say("all files are unchanged")
     if damaged:
         raise UserError(f"these files of '{loaded.path}' have changed since they were written: {', '.join(damaged)}")
 
@@ -132,32 +139,3 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(" ".join(f"{number:.4f}" for number in row) for row in value)
     return str(value)
-
-
-def _list_runs(as_json: bool) -> None:
-    from chainrule.cli.output import print_json, print_rows, say
-    from chainrule.errors import UserError
-    from chainrule.runs.folder import HOME, Run
-
-    runs: list[dict[str, str]] = []
-    for path in sorted(file.parent for file in HOME.rglob("config.json")):
-        try:
-            run = Run(path, task=None)
-            facts = {"architecture": run.architecture, "started_at": run.config["started_at"]}
-            runs.append({"run": str(path), **facts, "inputs": ", ".join(run.config["data"]["inputs"])})
-        except (UserError, KeyError, TypeError):
-            runs.append({"run": str(path), "damaged": "yes"})
-    if as_json:
-        print_json(runs)
-    elif not runs:
-        say("there are no runs in 'runs/' yet; make one with: chainrule train YOUR.txt")
-    else:
-        print_rows(
-            [
-                (
-                    run["run"],
-                    "damaged" if "damaged" in run else f"{run['architecture']} of {run['inputs']}, {run['started_at']}",
-                )
-                for run in runs
-            ]
-        )

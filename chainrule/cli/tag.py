@@ -19,20 +19,24 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="CoNLL-U, or raw text with a sentence a line; default: standard input.",
+            help="CoNLL-U, or plain text with one sentence per line; default: standard input.",
             show_default=False,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="conllu or words (word/TAG); default: conllu for CoNLL-U, else words."),
+        typer.Option(
+            "--format",
+            help="The output: conllu, or words (word/TAG); default: conllu if the input is CoNLL-U, else words.",
+        ),
     ] = None,
     column: Annotated[
-        str | None, typer.Option(help="Of words: which tags, upos or xpos; default: the run's first.")
+        str | None,
+        typer.Option(help="Which tags to write as word/TAG: upos or xpos; default: the first that the run has."),
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Tag the words of a text, with a run of chainrule train --task tagging."""
+    """Tag the words of a text with a run trained by chainrule train --task tagging."""
     options.let_threads_sleep()
     from chainrule.api.tagging import load_tagger_run
     from chainrule.checks import require_choice
@@ -104,7 +108,7 @@ def _report(result: dict[str, Any]) -> None:
         rows.append(
             [unseen, _percent(found["unseen"]["accuracy"]), *[_percent(each.get("unseen_accuracy")) for each in beside]]
         )
-    print_table(["right, %", "tagger", *names], rows)
+    print_table(["accuracy, %", "tagger", *names], rows)
     for name, found in result["columns"].items():
         print()
         print_table([name, "words", "precision", "recall", "F1"], map(_tag_row, found["by_tag"]))
@@ -112,7 +116,7 @@ def _report(result: dict[str, Any]) -> None:
         if len(matrix[0]) <= (get_terminal_size().columns if sys.stdout.isatty() else WIDEST_MATRIX):
             print("", *matrix, "", sep="\n")
         for right, guess, count in found["mistakes"]:
-            print(f"{count:,} times {right} was taken for {guess}")
+            print(f"{right} was tagged as {guess} {plural(count, 'time')}")
 
 
 def _tag_row(each: "dict[str, Any]") -> list[str]:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from chainrule import registry
-from chainrule.cli import options
+from chainrule.cli import completion, options
+from chainrule.cli.common import settings_from_file
 from chainrule.cli.flags import Flags, Given
 from chainrule.data.settings import Reading, Splitting
 from chainrule.ngram import config as ngram
@@ -18,13 +18,12 @@ if TYPE_CHECKING:
     from chainrule.runs.folder import Run
     from chainrule.runs.records import TrainedEvent
 
-TEXT = "Text to learn from"
-TOKENS = "Tokens"
+TEXT = "Training and validation text"
+TOKENS = "Tokenizer"
 MODEL = "Model"
-LEARNING = "Learning by gradient"
-MADE_OF_OTHERS = ("cache", "ensemble", "mix")  # not trained by themselves
-TASKS = ", ".join(dict.fromkeys(["language", *registry.names("chainrule.tasks")]))
-MODELS = ", ".join(registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_OTHERS)))
+LEARNING = "Training by gradient descent"
+TASKS = ", ".join(completion.task_names())
+MODELS = ", ".join(completion.model_names())
 
 
 def command(
@@ -33,12 +32,19 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="TEXT",
-            help="Files, folders, 'globs', - for standard input; TEXT=WEIGHT mixes several by weight. "
-            "Default: Python's own documentation.",
+            help="Files, folders, quoted patterns ('*.txt') or - for standard input; TEXT=WEIGHT mixes several texts "
+            "by weight. Default: Python's own documentation.",
             show_default=False,
         ),
     ] = None,
-    task: Annotated[str, typer.Option(metavar="NAME", help=f"What to learn from the files: {TASKS}.")] = "language",
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"What to learn from the files: {TASKS}.",
+            autocompletion=completion.complete(completion.task_names),
+        ),
+    ] = "language",
     *,
     learning: Annotated[
         Given, Flags(Recipe, ("minutes", "steps", "tokens", "epochs"), panel=LEARNING, as_text=("tokens",))
@@ -46,7 +52,10 @@ def command(
     resume: Annotated[
         str | None,
         typer.Option(
-            metavar="RUN", help="Continue a training that was interrupted, exactly.", rich_help_panel=LEARNING
+            metavar="RUN",
+            help="Resume an interrupted training exactly where it stopped.",
+            autocompletion=completion.unfinished_runs,
+            rich_help_panel=LEARNING,
         ),
     ] = None,
     how: Annotated[
@@ -56,12 +65,12 @@ def command(
         bool,
         typer.Option(
             "--one",
-            help="With --minutes: train a single network, which can be exported, rather than an ensemble.",
+            help="With --minutes: train a single network, which can be exported, instead of an ensemble.",
             rich_help_panel=LEARNING,
         ),
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write events for TensorBoard.", rich_help_panel=LEARNING)
+        bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.", rich_help_panel=LEARNING)
     ] = False,
     lesson: Annotated[
         bool,
@@ -76,14 +85,15 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"{MODELS}. Default: ngram; with --minutes alone, an ensemble; with another budget, transformer "
-            "(of words, lstm).",
+            help=f"The architecture: {MODELS}. Default: ngram; with --minutes alone, an ensemble; with any other "
+            "budget, transformer (lstm with --tokenizer words).",
+            autocompletion=completion.complete(completion.model_names),
             rich_help_panel=MODEL,
         ),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(help="A preset of the model, from tiny to large; of an ngram, its order.", rich_help_panel=MODEL),
+        typer.Option(help="A preset size, from tiny to large (for an n-gram, its order).", rich_help_panel=MODEL),
     ] = None,
     counting: Annotated[Given, Flags(ngram.Config, panel=MODEL)],
     set_: Annotated[
@@ -91,17 +101,16 @@ def command(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any other setting of the model, the task or the training.",
+            help="Any other setting of the model, the task or the training; repeat the flag for several.",
             rich_help_panel=MODEL,
         ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="A JSON file of model settings.", rich_help_panel=MODEL)] = None,
     tokenization: Annotated[Tokenization, Flags(panel=TOKENS)],
     reading: Annotated[Reading, Flags(panel=TEXT)],
     validation: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TEXT", help="A text of its own to measure on; repeat the flag for several.", rich_help_panel=TEXT
+            metavar="TEXT", help="Validate on this text instead; repeat the flag for several.", rich_help_panel=TEXT
         ),
     ] = None,
     splitting: Annotated[Splitting, Flags(panel=TEXT)],
@@ -112,13 +121,16 @@ def command(
     """Train a model on your text and store it as a run folder."""
     from chainrule.analysis.plan.quantities import parse_count
     from chainrule.cli.main import started_at
+    from chainrule.cli.output import say
     from chainrule.config import parse_assignments
+    from chainrule.training.ensemble import is_open
     from chainrule.training.pipeline import train
     from chainrule.training.request import DEFAULT_CORPUS, Request
 
     if "tokens" in learning:
         learning["tokens"] = parse_count(str(learning["tokens"]), "--tokens")
-    settings = {**learning, **how, **counting, **parse_assignments(set_ or [])}
+    learning = _one_budget(context, learning)
+    settings = {**settings_from_file(context), **learning, **how, **counting, **parse_assignments(set_ or [])}
     if lesson:
         settings, tokenization, splitting = _lesson(context, task, model, settings, tokenization, splitting)
     if resume is not None:
@@ -131,7 +143,6 @@ def command(
         validation=tuple(validation or []),
         model=model,
         size=size,
-        config=config,
         settings=settings,
         reading=reading,
         splitting=splitting,
@@ -142,6 +153,8 @@ def command(
         one=one,
         started_at=started_at(),
     )
+    if is_open(request):
+        say("note: --minutes alone trains an ensemble, which cannot be exported; pass --one for a network that can be")
     _report(train(request), as_json)
 
 
@@ -158,12 +171,18 @@ def _lesson(
     return {**left, **settings}, override(tokens, own[0], "--lesson"), override(split, own[1], "--lesson")
 
 
+def _one_budget(context: typer.Context, learning: Given) -> Given:
+    """The settings of how long to train; those on the command line replace the ones of a file."""
+    given = {name: value for name, value in learning.items() if _is_given(context, name)}
+    return given or learning
+
+
 def _is_given(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
 
-RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_"}
+RESUMABLE_WITH = {"resume", "tensorboard", "as_json", "set_", "quiet"}
 RESUMABLE_WITH |= {"minutes", "steps", "tokens", "epochs", "optimizer"}  # these are compared with
 RESUMABLE_WITH |= {"learning_rate", "batch_size", "model"}  # the ones that training began with
 RESUMABLE_WITH |= {"engine"}  # this may change
@@ -178,7 +197,7 @@ def refuse_without_effect(context: typer.Context) -> None:
         is_given = _is_given(context, name) and context.params[name] != parameter.default
         if name not in RESUMABLE_WITH and is_given:
             flag = "the text" if name == "inputs" else parameter.opts[0]
-            raise UserError(f"--resume goes on with what training began with; leave out {flag}")
+            raise UserError(f"--resume continues with the settings that training began with; leave out {flag}")
 
 
 def _resume(name: str, settings: Given, tensorboard: bool) -> "Run":

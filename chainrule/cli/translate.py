@@ -19,26 +19,31 @@ def command(
         str, typer.Argument(metavar="RUN", help="A run of chainrule train --task translation or summarisation.")
     ],
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="One source a line, plain or .gz; - is standard input.")
+        str, typer.Argument(metavar="FILE", help="One source text per line, plain or .gz; - is standard input.")
     ] = "-",
     beam: Annotated[int, option(Beam, "width")] = 5,
     length_penalty: Annotated[float, option(Beam, "length_penalty")] = 1.0,
     max_tokens: Annotated[int, option(Beam, "max_tokens")] = 200,
     n_best: Annotated[
-        int, option(Beam, "samples", "--n-best", help="This many texts of each line: number, score and text, by tabs.")
+        int,
+        option(
+            Beam,
+            "samples",
+            "--n-best",
+            help="Write this many texts per line: number, score and text, separated by tabs.",
+        ),
     ] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="The score before each text, and a tab.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Write the score and a tab before each text.")] = False,
     alignments: Annotated[
         bool,
-        typer.Option(
-            "--alignments", help="After each text, a tab and which words came from which: 0-0 1-2, source first."
-        ),
+        typer.Option("--alignments", help="Write a tab and the word alignment after each text: 0-0 1-2, source first."),
     ] = False,
     reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The right texts: BLEU and chrF are measured against them.")
+        str | None, typer.Option(metavar="FILE", help="Reference translations, to measure BLEU and chrF.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="RUN", help="With --reference: is the difference from this run real?")
+        str | None,
+        typer.Option(metavar="RUN", help="With --reference: test whether the difference from this run is significant."),
     ] = None,
     truncate: Annotated[
         bool, option(Beam, "truncate", help="Read only the beginning of a line that is too long.")
@@ -46,7 +51,7 @@ def command(
     encoding: options.Encoding = "auto",
     as_json: options.Json = False,
 ) -> None:
-    """Translate, or summarise: line by line, from standard input to standard output."""
+    """Translate or summarise a text line by line."""
     options.let_threads_sleep()
     from chainrule.api.pairs import load_pairs_run
     from chainrule.cli.output import print_json
@@ -55,7 +60,7 @@ def command(
     from chainrule.evaluation import bleu
 
     if against is not None and reference is None:
-        raise UserError("--against compares two runs by their translations; give the right ones with --reference FILE")
+        raise UserError("--against compares the translations of two runs; give the reference with --reference FILE")
     if not 1 <= n_best <= max(beam, 1):
         raise UserError(f"--n-best must be from 1 to the width of the beam, which is {beam}, got {n_best}")
     loaded = load_pairs_run(run)
@@ -123,5 +128,5 @@ def _say(measured: dict[str, Any]) -> None:
     say(f"BLEU {measured['bleu']:.2f}  {measured['bleu_signature']}")
     say(f"chrF {measured['chrf']:.2f}  {measured['chrf_signature']}")
     for each in measured.get("against", []):
-        verdict = "real" if each["p_value"] < 0.05 else "may be chance"
+        verdict = "significant" if each["p_value"] < 0.05 else "not significant"
         say(f"{each['metric']}: {each['score']:.2f} against {each['other']:.2f}, p = {each['p_value']:.4f}: {verdict}")

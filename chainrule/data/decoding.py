@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from chainrule.data.signatures import refuse_binary
 from chainrule.data.tally import Tally, count_carriage_returns
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import Argument, UserError, did_you_mean
 
 # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
 BYTE_ORDER_MARKS = (
@@ -157,14 +157,14 @@ class TextDecoder:
     def _invalid(self, start: int, before: bytes) -> UserError:
         return UserError(
             f"'{self.name}' is not {self.encoding.upper()} at byte {self.offset + start} "
-            f"(line {self.line + self._line_ends(before)}); "
-            "pass --encoding cp1252, or whichever codec it is written in"
+            f"(line {self.line + self._line_ends(before)}); convert it to UTF-8",
+            Argument("encoding", "cp1252"),
         )
 
     def _has_nul(self, position: int) -> UserError:
         return UserError(
-            f"'{self.name}' looks like a binary file (NUL at byte {position}); "
-            "name a file of text, or pass --encoding utf-16-le if that is what it is"
+            f"'{self.name}' looks like a binary file (NUL at byte {position}); give a text file",
+            Argument("encoding", "utf-16-le"),
         )
 
 

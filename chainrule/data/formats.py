@@ -147,5 +147,5 @@ def encode_text(where: str, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise UserError(
-            f"{where} holds half a surrogate pair (character {error.start}), which is no text; write it again"
+            f"{where} has half a surrogate pair (character {error.start}), which is not valid text; write it again"
         ) from error

@@ -71,5 +71,7 @@ def parse_inputs(arguments: Sequence[str]) -> list[tuple[str, float | None]]:
     weighted = [weight is not None for _, weight in parsed]
     if any(weighted) and not all(weighted):
         bare = next(path for path, weight in parsed if weight is None)
-        raise UserError(f"'{bare}' has no weight but other inputs have; write '{bare}=WEIGHT' too, or weights for none")
+        raise UserError(
+            f"'{bare}' has no weight but other inputs have one; write '{bare}=WEIGHT', or give no weights at all"
+        )
     return parsed

@@ -58,7 +58,7 @@ def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") ->
     else:
         named = " and ".join(f"'{source.name}'" for source in flat[:3]) + " and more" * (len(flat) > 3)
         raise UserError(
-            f"pairs are read from one .tsv, .csv or .jsonl file, or from two text files of as many lines; got {named}"
+            f"pairs are read from one .tsv, .csv or .jsonl file, or two text files of equal length; got {named}"
         )
     found = Pairs([], [], [source.path for source in flat])
     empty: list[int] = []
@@ -73,7 +73,7 @@ def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") ->
         pairs = f"{len(empty):,} pair{'s' * (len(empty) > 1)}"
         found.notes.append(f"{flat[0].name}: {pairs} with an empty side left out, the first at line {empty[0]:,}")
     if not len(found):
-        raise UserError(f"'{flat[0].name}' holds no pair with two sides: nothing to learn from")
+        raise UserError(f"'{flat[0].name}' has no pair with two sides, so there is nothing to learn from")
     return found
 
 
@@ -93,8 +93,8 @@ def _aligned(left: Source, right: Source, encoding: str) -> Iterator[Row]:
         if source is None or target is None:
             longer, shorter = (left, right) if target is None else (right, left)
             raise UserError(
-                f"'{shorter.name}' ends after line {number - 1:,}, but '{longer.name}' goes on: its line {number:,} "
-                "has no partner; the two files must have as many lines"
+                f"'{shorter.name}' ends after line {number - 1:,}, but '{longer.name}' has more lines; "
+                "the two files must have the same number of lines"
             )
         yield number, source, target
 
@@ -104,7 +104,7 @@ def _records(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
         return _objects(source, fields, encoding)
     if source.format in DELIMITERS:
         return _table(source, fields, encoding)
-    raise UserError(f"'{source.name}' is no file of pairs; give a .tsv, .csv or .jsonl file, or two text files")
+    raise UserError(f"'{source.name}' is not a file of pairs; give a .tsv, .csv or .jsonl file, or two text files")
 
 
 def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
@@ -158,12 +158,12 @@ def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
                 yield line, row[places[0]], row[places[1]]
             line = rows.line_num + 1
     except csv.Error as error:
-        raise UserError(f"{source.name}:{line} is not a sound row ({error})") from None
+        raise UserError(f"{source.name}:{line} is not valid CSV ({error})") from None
 
 
 def _missing(name: str, fields: Fields, found: list[str]) -> str:
     which = "source" if name == fields.source else "target"
-    return missing(name, found).replace("--field", f"--set {which}=NAME")
+    return f"{missing(name, found)}; set {which} to one of them"
 
 
 def as_documents(texts: Sequence[str], path: str) -> Documents:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from chainrule.data.records import Record, choose_column
+from chainrule.data.records import FIELD, Record, choose_column
 from chainrule.data.streams import Meter
 from chainrule.data.tally import Tally
 from chainrule.errors import UserError
@@ -30,7 +30,7 @@ def read_parquet(name: str, file: BinaryIO, field: str, size: int, meter: Meter,
             meter.position = size * number // rows
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise UserError(f"'{name}' is not a sound parquet file ({reason}); write it again") from error
+        raise UserError(f"'{name}' is not a valid Parquet file ({reason}); write it again") from error
 
 
 def _import_pyarrow(name: str) -> tuple[Any, Any]:
@@ -45,4 +45,4 @@ def _import_pyarrow(name: str) -> tuple[Any, Any]:
 def _check_type(arrow: Any, name: str, column: Any) -> None:
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)):
-        raise UserError(f"'{name}' has {column.type} in column '{column.name}', not strings; choose with --field")
+        raise UserError(f"'{name}' has {column.type} in column '{column.name}', not strings; convert it", FIELD)

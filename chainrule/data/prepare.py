@@ -118,5 +118,5 @@ def prepare_text(source: TextSource, tokenization: Tokenization, folder: Path, d
     paths = {"train": train_shards.paths, "validation": validation_shards.paths}
     write_index(folder, parts, paths, train_shards.dtype, tokenizer.fingerprint)
     if not parts["train"].documents:
-        raise UserError("there is no training text left after the split; lower --validation-fraction or give more text")
+        raise UserError("there is no training text left after the split; lower validation_fraction or give more text")
     return PreparedText(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from chainrule.data.delimiters import AUTO, SAMPLED_LINES, choose_delimiter
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import Argument, UserError, did_you_mean
 
 Record = tuple[int, str]
 DEFAULT_FIELD = "text"
+FIELD = Argument("field", "NAME")
 NAMES_SHOWN = 12
 
 
@@ -52,7 +53,7 @@ def read_csv(name: str, chunks: Iterable[bytes], field: str, delimiter: str) -> 
             line = rows.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"{name}:{line} is not a sound row ({error}); put quotes around a field and double those inside it"
+            f"{name}:{line} is not valid CSV ({error}); put quotes around a field and double those inside it"
         ) from error
 
 
@@ -67,14 +68,14 @@ def choose_column(name: str, columns: list[str], field: str) -> int:
         return columns.index(field)
     if len(columns) == 1 and field == DEFAULT_FIELD:
         return 0
-    raise UserError(f"'{name}' has no column {missing(field, columns)}")
+    raise UserError(f"'{name}' has no column {missing(field, columns)}; rename one", FIELD)
 
 
 def missing(field: str, found: list[str]) -> str:
     """The end of the sentence for a field or column that is not there."""
     shown = ", ".join(f"'{known}'" for known in found[:NAMES_SHOWN]) + (", ..." if len(found) > NAMES_SHOWN else "")
     hint = did_you_mean(field, found) or ";"
-    return f"'{field}'{hint} found {shown or 'none'} (choose with --field)"
+    return f"'{field}'{hint} found {shown or 'none'}"
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -104,9 +105,9 @@ def _text_of(value: object, field: str, where: str) -> str:
         raise UserError(f'{where} is {_kind(value)}, not an object; write each line as {{"{field}": "..."}}')
     found = _look_up(value, field)
     if found is _ABSENT:
-        raise UserError(f"{where} has no field {missing(field, list(_field_names(value)))}")
+        raise UserError(f"{where} has no field {missing(field, list(_field_names(value)))}; rename one", FIELD)
     if not isinstance(found, str):
-        raise UserError(f"{where} has {_kind(found)} in field '{field}', not a string; choose with --field")
+        raise UserError(f"{where} has {_kind(found)} in field '{field}', not a string; convert it", FIELD)
     return found
 
 

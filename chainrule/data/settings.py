@@ -53,13 +53,15 @@ class Reading:
 class Splitting:
     """How validation text is kept aside: `documents` by the hash of their text, or the `tail` of the corpus."""
 
-    validation_fraction: float = setting(
-        0.1, "The share of the text that is kept aside for validation, unless it has a text of its own.", flag=True
-    )
+    validation_fraction: float = setting(0.1, "The share of the text to keep aside for validation.", flag=True)
     split: str = setting(
-        "documents", "What is kept aside: documents (chosen by their content) or tail (the last part).", flag=True
+        "documents",
+        "What to keep aside: documents (chosen by a hash of their content) or tail (the last part).",
+        flag=True,
     )
-    split_seed: int = setting(0, "The seed of this choice; other seeds leave it as it is.", flag=True)
+    split_seed: int = setting(
+        0, "The seed by which documents are chosen for validation; --seed does not affect it.", flag=True
+    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation_fraction < 1:

@@ -143,7 +143,7 @@ def _spooled(name: str, pipe: BinaryIO) -> Source:
 
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:
-        raise UserError("'-' names standard input, but there is none; name a file")
+        raise UserError("'-' stands for standard input, which is closed; name a file")
     return sys.stdin.buffer
 
 

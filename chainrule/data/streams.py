@@ -77,9 +77,11 @@ def _gunzip(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
             while chunk := unpacked.read(chunk_bytes):
                 yield chunk
     except EOFError as error:
-        raise UserError(f"'{name}' is cut short: its gzip data has no end; copy it again") from error
+        raise UserError(f"'{name}' is truncated: its gzip data has no end; copy it again") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"'{name}' is not sound gzip data ({error}); pack it again or drop the .gz") from error
+        raise UserError(
+            f"'{name}' is not valid gzip data ({error}); compress it again, or remove the ending .gz"
+        ) from error
 
 
 def _unzstd(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
@@ -95,7 +97,9 @@ def _unzstd(file: MeteredFile, name: str, chunk_bytes: int) -> Iterator[bytes]:
                 yield bytes(pending)
                 pending.clear()
     except zstandard.ZstdError as error:
-        raise UserError(f"'{name}' is not sound zstd data ({error}); pack it again or drop the .zst") from error
+        raise UserError(
+            f"'{name}' is not valid zstd data ({error}); compress it again, or remove the ending .zst"
+        ) from error
     if pending:
         yield bytes(pending)
 
@@ -111,7 +115,7 @@ def _zstd_pieces(file: MeteredFile, name: str, decompressor: Any) -> Iterator[by
             if frame.eof:
                 frame = None
     if frame is not None:
-        raise UserError(f"'{name}' is cut short: its zstd data has no end; copy it again")
+        raise UserError(f"'{name}' is truncated: its zstd data has no end; copy it again")
 
 
 UNPACKERS: dict[str, Callable[[MeteredFile, str, int], Iterator[bytes]]] = {

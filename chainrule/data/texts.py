@@ -22,7 +22,7 @@ class Texts:
             if not isinstance(document, str):
                 raise UserError(f"texts must be strings, but number {number} is of type {type(document).__name__}")
         if not any(document.strip() for document in self.documents):
-            raise UserError("these texts hold nothing to read; pass at least one that is not empty")
+            raise UserError("all of these texts are empty; pass at least one that is not")
         content = b"\0".join(document.encode(errors="surrogatepass") for document in self.documents)
         self.name = f"{PREFIX}{sha256(content).hexdigest()[:12]}"
         _in_memory[self.name] = self

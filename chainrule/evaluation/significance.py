@@ -32,7 +32,9 @@ def paired_bootstrap(first: Scores, second: Scores, rounds: int = 2000, seed: in
     if not np.array_equal(first.text_bytes, second.text_bytes):
         raise UserError("the two models were not scored on the same documents; evaluate both on the same text")
     if len(first) < 2:
-        raise UserError("one document cannot be resampled; use --unit line or block, or more text")
+        raise UserError(
+            "one document cannot be resampled; use smaller documents (the unit line or block), or more text"
+        )
     if not (np.isfinite(first.nats) & np.isfinite(second.nats)).all():
         raise UserError(
             "a model gave some of this text probability zero, so the two cannot be compared; use a smoothed one"

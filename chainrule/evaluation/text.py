@@ -147,7 +147,7 @@ def check_comparable(run: Measurable, other: Measurable) -> None:
     is_closed = run.tokenizer.is_closed or other.tokenizer.is_closed
     if is_closed and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
         raise UserError(
-            "a tokenizer that hides text cannot be compared with another: use runs that share it, or open ones"
+            "a closed vocabulary cannot be compared with another; use runs that share it, or open vocabularies"
         )
 
 
@@ -156,8 +156,8 @@ def check_same_text(run: Measurable, scores: Scores, other: Measurable, others: 
     for each, found in ((run, scores), (other, others)):
         if found.changed.any() and run.tokenizer.fingerprint != other.tokenizer.fingerprint:
             raise UserError(
-                f"the tokens of '{each.path}' spell {int(found.changed.sum()):,} of the {len(found):,} documents "
-                "otherwise, so it cannot be compared with a run of other tokens on this text"
+                f"the tokens of '{each.path}' do not spell {int(found.changed.sum()):,} of the {len(found):,} "
+                "documents exactly, so it cannot be compared on this text with a run that has another tokenizer"
             )
 
 

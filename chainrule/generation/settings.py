@@ -15,7 +15,9 @@ class Sampling:
     """How to draw samples. They are numbered from `first_sample`, and number i depends on the seed and on i alone."""
 
     temperature: float = setting(
-        1.0, "0 always takes the most likely token, 1 leaves the model as it is, above 1 flattens it.", flag=True
+        1.0,
+        "0 always takes the most likely token, 1 leaves the probabilities as they are, above 1 flattens them.",
+        flag=True,
     )
     top_k: int = setting(0, "Keep the k most likely tokens (0: all).", flag=True)
     top_p: float = setting(1.0, "Keep the most likely tokens that together have this probability.", flag=True)
@@ -24,7 +26,7 @@ class Sampling:
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
     stop: tuple[str, ...] = setting((), "Stop before this text; may be given several times.", flag=True, metavar="TEXT")
     seed: int | None = setting(None, "The same seed gives the same text.", flag=True)
-    samples: int = setting(1, "How many texts.", flag=("--samples", "-n"))
+    samples: int = setting(1, "How many texts to draw.", flag=("--samples", "-n"))
     first_sample: int = setting(0, "The number of the first sample.")
     alternatives: int = setting(
         0, "With --json: report this many of the most likely tokens beside each one drawn.", flag="--logprobs"
@@ -60,7 +62,7 @@ class Sampling:
 class Beam:
     """How to search; the `samples` best texts are returned."""
 
-    width: int = setting(4, "How many beginnings of a text are kept at every length; 1 is greedy.", flag="--beam")
+    width: int = setting(4, "The width of the beam: how many hypotheses are kept; 1 is greedy.", flag="--beam")
     length_penalty: float = setting(1.0, "Above 0 favours long texts, below 0 short ones.", flag=True)
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
     samples: int = setting(1, "How many of the best texts to return.", flag=("--samples", "-n"))

@@ -136,4 +136,6 @@ def refuse_difference(checks: list[Check]) -> None:
     """Raise an error if a reader does not agree."""
     for each in checks:
         if not each.agrees:
-            raise UserError(f"the exported files were removed, for they are not this model: {each.sentence()}")
+            raise UserError(
+                f"the exported files were removed, as they do not compute the same as this model: {each.sentence()}"
+            )

@@ -57,8 +57,8 @@ def profile_of(model: LanguageModel) -> str:
     nearest = min(wrong, key=lambda name: len(wrong[name]))
     if wrong[nearest]:
         raise UserError(
-            f"no other program computes this model: to be a {TITLES[nearest]} it needs {', '.join(wrong[nearest])}; "
-            f"chainrule train --model transformer --size {nearest}-tiny makes one that can be exported, "
+            f"no other program can run this model: to be a {TITLES[nearest]} it needs {', '.join(wrong[nearest])}; "
+            f"chainrule train --model transformer --size {nearest}-tiny trains one that can be exported, "
             "and onnx takes this one as it is"
         )
     return nearest

@@ -61,6 +61,7 @@ class Exporter:
     write: Callable[["Run", Path, str], list[str]]
     verify: Callable[["Run", Path, str], list["Question"]] | None = None
     check: Callable[["Run"], None] = lambda run: None  # raises a UserError about a run that the format cannot hold
+    has_format: Callable[[Path], bool] = lambda path: False  # without `verify`: whether a file may be overwritten
     is_file: bool = True  # else a folder
     suffix: str = ""  # of the default name: the run's name and this
     dtypes: tuple[str, ...] = (FULL_PRECISION,)  # number types of weights

@@ -27,7 +27,7 @@ def import_run(
     """Read a model in any format that `read_model` knows, and store it as the run `name`."""
     if (path / MANIFEST).is_file() and (path / CONFIG).is_file():
         raise UserError(f"'{path}' is a run already; every command takes it as it is, and needs no import")
-    name = name or free_name(path.resolve().name.partition(".")[0])
+    name = name or free_name(path.resolve().name.partition(".")[0], overwrite)
     check_free(name, overwrite)
     found = read_model(path, tokenizer)
     is_pairs = found.source is not None

@@ -15,14 +15,14 @@ def read_model(path: Path, tokenizer_path: Path | None = None) -> ImportedModel:
         path = _find_installed(path)
     importer = _recognise(path)
     if importer is None:
-        raise UserError(f"'{path}' is of no known format; import takes {describe_importers()}")
+        raise UserError(f"'{path}' is in no known format; give {describe_importers()}")
     return importer.read(path, tokenizer_path)
 
 
 def describe_importers() -> str:
-    """'an ARPA file, a .gguf file, ..., or smollm2 for the package that is installed'."""
+    """'an ARPA file, a .gguf file, ..., or smollm2 (the installed package)'."""
     known = [each.description for each in all_formats() if each.importer is not None]
-    packages = [f"{name} for the package that is installed" for each in importers().values() for name in each.installed]
+    packages = [f"{name} (the installed package)" for each in importers().values() for name in each.installed]
     *others, last = [*known, *packages]
     return f"{', '.join(others)}, or {last}"
 
@@ -31,7 +31,7 @@ def _find_installed(path: Path) -> Path:
     for importer in importers().values():
         if str(path) in importer.installed:
             return importer.installed[str(path)]()
-    raise UserError(f"'{path}' does not exist; import takes {describe_importers()}")
+    raise UserError(f"'{path}' does not exist; give {describe_importers()}")
 
 
 def _recognise(path: Path) -> Importer | None:

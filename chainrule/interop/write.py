@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from chainrule.errors import UserError, did_you_mean
+from chainrule.errors import Argument, UserError, did_you_mean
 from chainrule.interop._card import write_card
 from chainrule.interop._parity import Check, refuse_difference
 from chainrule.interop.base import FULL_PRECISION, Exporter, exporters
@@ -19,6 +19,7 @@ from chainrule.runs.folder import Run, unfinished
 from chainrule.version import __version__
 
 REPORT = "parity.json"
+OVERWRITE = Argument("overwrite")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def write_run(run: Run, format: str, path: Path, dtype: str = FULL_PRECISION, ov
     exporter = find_exporter(format)
     exporter.check(run)
     if exporter.verify is None:
-        _refuse_taken(path, overwrite)
+        _refuse_taken(path, format, exporter, overwrite)
         return ExportedFiles(path, exporter.write(run, path, dtype))
     _check_free(path, format, exporter, overwrite)
     with _unfinished(path) as folder:
@@ -60,12 +61,14 @@ def write_run(run: Run, format: str, path: Path, dtype: str = FULL_PRECISION, ov
     return ExportedFiles(path, notes, checks, report)
 
 
-def _refuse_taken(path: Path, overwrite: bool) -> None:
-    """A file is replaced if asked for; a folder that has anything in it never is."""
+def _refuse_taken(path: Path, format: str, exporter: Exporter, overwrite: bool) -> None:
+    """A file is replaced if asked for and if it is of the same format; a folder that has anything in it never is."""
     if path.is_file() and not overwrite:
-        raise UserError(f"'{path}' exists already; choose another name with -o, or pass --overwrite")
+        raise UserError(f"'{path}' exists already; choose another name", OVERWRITE)
+    if path.is_file() and path.stat().st_size and not exporter.has_format(path):
+        raise UserError(f"'{path}' is not in the format {format}, so it is not overwritten; choose another name")
     if path.is_dir() and any(path.iterdir()):
-        raise UserError(f"'{path}' is a folder with files in it; choose another name with -o")
+        raise UserError(f"'{path}' is a folder with files in it; choose another name")
 
 
 def _check_free(path: Path, format: str, exporter: Exporter, overwrite: bool) -> None:
@@ -73,14 +76,14 @@ def _check_free(path: Path, format: str, exporter: Exporter, overwrite: bool) ->
     is_file = exporter.is_file
     taken = [each for each in ((path, _card(path), _report(path)) if is_file else (path,)) if each.exists()]
     if taken and not overwrite:
-        raise UserError(f"'{taken[0]}' exists already; choose another name with -o, or pass --overwrite")
+        raise UserError(f"'{taken[0]}' exists already; choose another name", OVERWRITE)
     if path.exists() and path.is_dir() == is_file:
         kind = "one file" if is_file else "a folder"
-        raise UserError(f"{format} is {kind}, which '{path}' is not; choose another name with -o")
+        raise UserError(f"{format} is {kind}, which '{path}' is not; choose another name")
     report = _report(path) if is_file else path / REPORT
     is_empty = path.is_dir() and not any(path.iterdir())
     if taken and not is_empty and not report.is_file():
-        raise UserError(f"'{taken[0]}' was not made by chainrule export, so it stays; choose another name with -o")
+        raise UserError(f"'{taken[0]}' was not made by chainrule export, so it is not overwritten; choose another name")
 
 
 def _card(path: Path) -> Path:

@@ -17,9 +17,9 @@ def smoothings() -> list[str]:
 
 @dataclass(frozen=True)
 class Config:
-    order: int = setting(5, "The n of the n-gram; 5 unless a size says otherwise.", flag=True)
+    order: int = setting(5, "The n of an n-gram; default: 5, or that of --size.", flag=True)
     smoothing: str = setting(
-        "modified-kneser-ney", "How an n-gram model smooths its counts: {names}; the first is the default.", flag=True,
+        "modified-kneser-ney", "The smoothing of an n-gram: {names}; the first is the default.", flag=True,
         metavar="NAME", names=smoothings,
     )  # fmt: skip
     k: float = setting(1.0, "What add-k smoothing adds to every count.")
@@ -29,7 +29,7 @@ class Config:
         "counts, or three, for counts of one, two, and three or more.",
     )  # fmt: skip
     prune: tuple[int, ...] = setting(
-        (), "Drop k-grams that occur this often or less: a number for each k from 1 up, first 0, never falling.",
+        (), "Drop n-grams that occur this often or less: a threshold for each length, the first 0, never falling.",
         flag=True, metavar="'0 0 1'",
     )  # fmt: skip
 

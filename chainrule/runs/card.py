@@ -56,14 +56,17 @@ def _text(data: DataConfig) -> str:
 
 def _quality(measured: Evaluation | None) -> str:
     if measured is None:
-        return "not measured: no validation text was kept."
+        return "not measured: there was no validation text."
     of = f"{measured['documents']:,} validation documents"
     if measured["loss"] is None and not measured["impossible_tokens"]:
         return "not measured: its scores do not sum to one."
     if measured["loss"] is None:
-        return f"gives {measured['impossible_tokens']:,} of {measured['tokens']:,} tokens of {of} probability zero."
+        return (
+            f"infinite perplexity, as {measured['impossible_tokens']:,} of the {measured['tokens']:,} tokens of {of} "
+            "have probability zero."
+        )
     bits = "" if measured["bits_per_byte"] is None else f"{measured['bits_per_byte']:.4f} bits per byte, "
-    perplexity = "beyond numbers" if measured["perplexity"] is None else f"{measured['perplexity']:.2f}"
+    perplexity = "infinite" if measured["perplexity"] is None else f"{measured['perplexity']:.2f}"
     return f"{describe_figures(measured)}{bits}perplexity {perplexity} per token, on {of}."
 
 

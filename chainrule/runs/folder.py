@@ -70,8 +70,8 @@ class Run:
         self._check_sizes()
         if task is not None and self.task != task:
             raise UserError(
-                f"'{self.path}' is a run of the task {self.task}, and this is for runs of the task {task}; "
-                f"chainrule show {self.path} says what it is for"
+                f"'{self.path}' is a run for {self.task}, but a run for {task} is needed; "
+                f"chainrule show {self.path} tells how to use it"
             )
 
     @property
@@ -98,10 +98,10 @@ class Run:
         for name, entry in self.manifest.items():
             file = self.path / name
             if not file.is_file():
-                raise UserError(f"the run '{self.path}' lacks {name}; train it again")
+                raise UserError(f"the file {name} of the run '{self.path}' is missing; train it again")
             if file.stat().st_size != entry["bytes"]:
                 found = f"has {file.stat().st_size:,} bytes instead of {entry['bytes']:,}"
-                raise UserError(f"'{file}' {found}; it was cut off or changed: train the run again")
+                raise UserError(f"'{file}' {found}; it is truncated or was changed: train the run again")
 
     def verify(self) -> list[str]:
         """The names of the files whose contents have changed since they were written."""
@@ -198,7 +198,7 @@ def _not_found(path: Path) -> str:
         return f"'{path}' is a file, not a run; make a run of it with: chainrule train {path}"
     for folder in (path, HOME / path):
         if (unfinished(folder) / RESUMABLE).is_file():
-            return f"the training of '{folder}' is not finished; go on with: chainrule train --resume {folder}"
+            return f"the training of '{folder}' is unfinished; resume it with: chainrule train --resume {folder}"
     hint = did_you_mean(str(path), dict.fromkeys(siblings + elsewhere))
     return f"run '{path}' not found{hint} (chainrule train makes runs)"
 

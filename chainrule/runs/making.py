@@ -12,22 +12,25 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 from chainrule.progress import progress
 from chainrule.runs.folder import HOME, MANIFEST, RESUMABLE, hash_file, unfinished
 from chainrule.runs.lock import exclusive_lock
 
+OVERWRITE = Argument("overwrite")
 CHECKPOINTS = "checkpoints"  # of an unfinished training
 DISK_IS_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 IS_WINDOWS = os.name == "nt"
 
 
-def free_name(stem: str) -> Path:
-    """The first free one of runs/poems, runs/poems-2, runs/poems-3, ... for the stem "poems"."""
+def free_name(stem: str, overwrite: bool = False) -> Path:
+    """The first free one of runs/poems, runs/poems-2, runs/poems-3, ... for the stem "poems"; where a run may be
+    overwritten, the first of these."""
     name = "".join(c if c.isalnum() or c in "._-" else "-" for c in stem).strip(".-") or "run"
-    number = 1
-    while _is_taken(path := HOME / (name if number == 1 else f"{name}-{number}")):
+    path, number = HOME / name, 1
+    while not overwrite and _is_taken(path):
         number += 1
+        path = HOME / f"{name}-{number}"
     return path
 
 
@@ -37,14 +40,14 @@ def _is_taken(path: Path) -> bool:
 
 def check_free(path: Path, overwrite: bool) -> None:
     if path.is_file():
-        raise UserError(f"'{path}' is a file; choose another name with --as")
+        raise UserError(f"'{path}' is a file; choose another name")
     if path.exists() and not overwrite:
-        raise UserError(f"'{path}' exists already; choose another name with --as, or pass --overwrite")
+        raise UserError(f"'{path}' exists already; choose another name", OVERWRITE)
     _check_is_run(path)
     if (unfinished(path) / RESUMABLE).is_file() and not overwrite:
         raise UserError(
-            f"a training of '{path}' is not finished; go on with: chainrule train --resume {path}   "
-            "or choose another name with --as, or pass --overwrite to start again"
+            f"a training of '{path}' is unfinished; resume it (chainrule train --resume {path}), choose another name",
+            OVERWRITE,
         )
 
 
@@ -53,14 +56,14 @@ def check_resumable(path: Path, overwrite: bool) -> None:
         _remove_scaffolding(path)
         raise UserError(_nothing_to_resume(path))
     if path.exists() and not overwrite:
-        raise UserError(f"'{path}' was made after that training began; move it away, then go on")
+        raise UserError(f"'{path}' was written after that training began; move it away, then resume")
     _check_is_run(path)
 
 
 def _check_is_run(path: Path) -> None:
     """A UserError if there is something at `path` that is neither a run nor an empty folder: it is not overwritten."""
     if path.exists() and not (path / "config.json").is_file() and any(path.iterdir() if path.is_dir() else [path]):
-        raise UserError(f"'{path}' is not a run, so it is not overwritten; choose another name with --as")
+        raise UserError(f"'{path}' is not a run, so it is not overwritten; choose another name")
 
 
 @contextmanager
@@ -89,9 +92,11 @@ def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterat
             is_made = True
             sync(path.parent)
         except OSError as error:
-            again = f"go on with: chainrule train --resume {path}" if (folder / RESUMABLE).exists() else "train again"
+            again = f"resume with: chainrule train --resume {path}" if (folder / RESUMABLE).exists() else "train again"
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise UserError(f"'{path}' was made by something else meanwhile; move it away and {again}") from None
+                raise UserError(
+                    f"'{path}' was written by another process meanwhile; move it away and {again}"
+                ) from None
             if error.errno in DISK_IS_FULL:
                 raise UserError(
                     f"the disk is full: '{path}' could not be written; free some space and {again}"
@@ -110,7 +115,7 @@ def new_run(path: Path, overwrite: bool = False, resume: bool = False) -> Iterat
 
 def _nothing_to_resume(path: Path) -> str:
     if (path / "config.json").is_file():
-        return f"the training of '{path}' is finished, so there is nothing to go on with; train anew with --as"
+        return f"the training of '{path}' is finished, so there is nothing to resume; train another run"
     return f"there is no unfinished training of '{path}'; start one with: chainrule train TEXT --as {path}"
 
 
@@ -140,9 +145,7 @@ def _locked(folder: Path, path: Path) -> Iterator[None]:
         try:
             stack.enter_context(exclusive_lock(folder))
         except BlockingIOError:
-            raise UserError(
-                f"another process is training '{path}' now; wait for it, or choose another name with --as"
-            ) from None
+            raise UserError(f"another process is training '{path}' now; wait for it, or choose another name") from None
         except OSError as error:
             raise UserError(f"cannot make the folder '{path}': {error.strerror}") from None
         yield

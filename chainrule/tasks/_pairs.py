@@ -112,9 +112,9 @@ def _short_enough(
     lengths = np.array([max(map(len, both)) for both in zip(sources, targets, strict=True)], np.int64)
     kept = np.flatnonzero(lengths <= most)
     if len(lengths) and not len(kept):
-        raise UserError(f"every {part} pair has a side of more than {most} tokens; raise it with --set most_tokens=N")
+        raise UserError(f"every {part} pair has a side of more than {most} tokens; raise most_tokens")
     left_out = len(lengths) - len(kept)
-    words = f"{left_out:,} {part} pairs with a side of more than {most} tokens left out (--set most_tokens=N)"
+    words = f"{left_out:,} {part} pairs with a side of more than {most} tokens were left out (see most_tokens)"
     return kept, [words] if left_out else []
 
 
@@ -134,7 +134,7 @@ def _split(pairs: Pairs, material: Material) -> tuple[Pairs, Pairs, list[str]]:
     for _, validation in split(iter([documents])):
         held_out[validation.lines - 1] = True
     if held_out.all():
-        raise UserError("there is no pair left to train on after the split; lower --validation-fraction")
+        raise UserError("there is no pair left to train on after the split; lower validation_fraction")
     notes = pairs.notes + ([split.note] if split.note else [])
     return pairs.select(~held_out), pairs.select(held_out), notes
 

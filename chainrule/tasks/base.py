@@ -86,8 +86,8 @@ class Task:
         """Refuse an architecture that cannot learn this task."""
         if name not in cls.models:
             raise UserError(
-                f"{cls.__module__.rpartition('.')[2]} is not learned by {name}{did_you_mean(name, cls.models)} "
-                f"(it is by: {', '.join(cls.models)})"
+                f"{cls.__module__.rpartition('.')[2]} cannot be learned by {name}{did_you_mean(name, cls.models)} "
+                f"(it can by: {', '.join(cls.models)})"
             )
 
     @classmethod

@@ -69,7 +69,7 @@ class Task(base.Task):
         task = getattr(module, "TASK", LANGUAGE)
         if task != LANGUAGE:
             raise UserError(
-                f"{name} does not learn plain text but the task {task}; name it: chainrule train --task {task} FILE"
+                f"{name} is a model for {task}, not for plain text; train it with: chainrule train --task {task} FILE"
             )
 
     @classmethod

@@ -62,7 +62,9 @@ def split_names(names: str) -> list[str]:
 def _tokenization(asked: Tokenization) -> Tokenization:
     """Words seen once are left out, so that what they have in common, being rare, can be learned."""
     if asked.tokenizer not in ("auto", "words"):
-        raise UserError(f"a tagger reads the words of CoNLL-U, so it takes no --tokenizer {asked.tokenizer}")
+        raise UserError(
+            f"a tagger reads the words of CoNLL-U, so it takes no tokenizer such as {asked.tokenizer}; leave it out"
+        )
     return replace(asked, min_count=asked.min_count or 2, closed_vocabulary=True)
 
 
@@ -76,7 +78,7 @@ def _read(material: Material) -> Sentences:
     train = [sentence for sentence, is_kept in zip(sentences, kept, strict=True) if not is_kept]
     validation = [sentence for sentence, is_kept in zip(sentences, kept, strict=True) if is_kept]
     if not train:
-        raise UserError("there is no sentence left to train on; lower --validation-fraction or give more sentences")
+        raise UserError("there is no sentence left to train on; lower validation_fraction or give more sentences")
     return train, validation, [] if validation else ["no sentence was kept aside, so the result is not measured"]
 
 

@@ -129,7 +129,7 @@ class Tokenizer:
         name = self._settings["model"]["unk_token"]
         unknown = self.backend.token_to_id(name)
         if unknown is None:
-            raise UserError(f"the tokenizer's vocabulary is closed but lacks its token for unknown words, '{name}'")
+            raise UserError(f"the tokenizer's vocabulary is closed but has no token for unknown words, '{name}'")
         return int(unknown)
 
     def _find_eos(self, names: tuple[str, ...]) -> int:

@@ -29,14 +29,16 @@ FEWEST_TOKENS, MOST_TOKENS = 512, 16_384
 
 def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.is_closed:
-        raise UserError("byte-pair encoding spells every text; leave out --closed-vocabulary, or use --tokenizer words")
+        raise UserError(
+            "byte-pair encoding can spell every text; leave out closed_vocabulary, or use the tokenizer words"
+        )
     special = check_special_tokens(vocabulary.special_tokens)
     texts = list(_texts(batches, special))
     size = vocabulary.size or default_size(sum(map(len, texts)))
     fewest = 257 + len(special)
     if size < fewest:
         held = "256 bytes and <eos>" if not special else f"256 bytes, <eos> and {len(special)} special tokens"
-        raise UserError(f"a byte-pair vocabulary holds {held}, so at least {fewest} tokens; got {size}")
+        raise UserError(f"a byte-pair vocabulary needs at least {fewest} tokens, for {held}; got {size}")
     backend = byte_level_backend(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=size - 1 - len(special),

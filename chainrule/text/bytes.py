@@ -12,6 +12,6 @@ from chainrule.text.pieces import DocumentBatch
 
 def train(batches: Iterable[DocumentBatch], vocabulary: Vocabulary) -> Tokenizer:
     if vocabulary.is_closed:
-        raise UserError("a vocabulary of bytes is always complete; leave out --closed-vocabulary")
+        raise UserError("a vocabulary of bytes is always complete; leave out closed_vocabulary")
     every_character = pre_tokenizers.Split(tokenizers.Regex(EVERY_CHARACTER), "isolated")
     return end_with_eos(byte_level_backend(models.BPE(vocab=byte_alphabet(), merges=[]), every_character))

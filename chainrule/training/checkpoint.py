@@ -75,7 +75,7 @@ class Checkpoints:
                 return self._read(step)
             except (OSError, ValueError, KeyError, TypeError, UserError):
                 self._torn.add(step)
-                self.notes.append(f"the checkpoint of step {step} is torn or changed and was passed over")
+                self.notes.append(f"the checkpoint of step {step} is damaged and was skipped")
         return None
 
     def _read(self, step: int) -> Checkpoint:

@@ -28,7 +28,7 @@ def check_engine(engine: str, architecture: str, config: Any) -> None:
     if engine == "torch":
         return
     if architecture not in MODELS:
-        raise UserError(f"the tape has no {architecture} (it has: {', '.join(MODELS)}); leave engine=tape out")
+        raise UserError(f"the engine tape has no {architecture} (it has: {', '.join(MODELS)}); use the engine torch")
     try:
         MODELS[architecture].check(config)
     except ValueError as error:

@@ -85,7 +85,7 @@ class Job:
                 value, theirs = value.get(name), theirs.get(name)
             raise UserError(
                 f"{name} has changed since training began: it is {value} in {RESUMABLE}, but the checkpoint was made "
-                f"with {theirs}; set it back, or train again with --overwrite"
+                f"with {theirs}; restore it, or train again with --overwrite"
             )
 
     def check_unchanged(self, folder: Path) -> None:
@@ -98,7 +98,7 @@ class Job:
             path = Path(file["path"])
             if path.is_file() and (path.stat().st_size != file["bytes"] or hash_file(path) != file["sha256"]):
                 raise UserError(
-                    f"'{path}' has changed since training began; bring the old text back, or train anew on the new one"
+                    f"'{path}' has changed since training began; restore the old text, or train again on the new one"
                 )
 
     def check_settings(self, asked: dict[str, Any]) -> None:
@@ -108,11 +108,11 @@ class Job:
             if name in known and not _is_same(known[name], value):
                 raise UserError(
                     f"{name} is {known[name]} in the unfinished training, but {value} was asked for; "
-                    "leave it out to go on, or train anew with --as"
+                    "leave it out to resume, or train another run"
                 )
             if name not in known:
                 raise UserError(
-                    f"'{name}' cannot be given with --resume, which goes on with the settings it began with"
+                    f"'{name}' cannot be given when resuming, which keeps the settings that training began with"
                 )
 
 

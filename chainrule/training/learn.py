@@ -58,7 +58,7 @@ def start_job(request: Request, resolved: Resolved, prepared: Prepared, task: Ta
 def learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool = False) -> None:
     """Train by gradient, evaluate, and fill the run folder; what stops before that says how to go on."""
     keep_freed_memory()
-    again = f"go on with: chainrule train --resume {path}"
+    again = f"resume with: chainrule train --resume {path}"
     try:
         _learn_and_write(folder, path, job, tensorboard, is_resumed)
     except Stopped as stop:

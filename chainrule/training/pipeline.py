@@ -4,6 +4,7 @@ request ──resolve──▶ settings ──task.prepare──▶ data on disk
 """
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from chainrule.training.resolve import Resolved, material, resolve
 
 def train(request: Request) -> Run:
     """Train, and return the run, whole on disk. A failure leaves nothing behind, or a training that can be resumed."""
+    path = request.path or free_name(default_name(request.inputs[0]), request.overwrite)
     if is_open(request):
-        return train_ensemble(request, train)
-    path = request.path or free_name(default_name(request.inputs[0]))
+        return train_ensemble(replace(request, path=path), train)
     check_free(path, request.overwrite)
     resolved = resolve(request)
     given = material(request, resolved)
@@ -48,7 +49,7 @@ def resume(name: str | Path, settings: dict[str, Any], tensorboard: bool = False
 
     path = Path(name)
     if not path.name:
-        raise UserError(f"'{name}' is no name of a run; give the one that training was begun with")
+        raise UserError(f"'{name}' is not the name of a run; give the name that training began with")
     if not unfinished(path).exists() and unfinished(HOME / path).exists():
         path = HOME / path
     can_resume = (unfinished(path) / RESUMABLE).is_file()

@@ -18,55 +18,51 @@ BUDGETS = ("minutes", "steps", "tokens", "epochs")
 class Recipe:
     optimizer: str = setting("muon", "The optimizer: {names}.", flag=True, names=lambda: OPTIMIZERS)
     learning_rate: float = setting(
-        0.01, "The peak learning rate (muon: of what is not a hidden matrix); chosen by default.", flag=True
+        0.01,
+        "The peak learning rate (with muon, of parameters that are not hidden matrices); chosen by default.",
+        flag=True,
     )
     matrix_learning_rate: float | None = setting(
-        None, "The peak learning rate of hidden matrices; default: 0.02 with muon, else the learning rate."
+        None, "The peak learning rate of hidden matrices; default: 0.02 with muon, else learning_rate."
     )
-    table_learning_rate: float = setting(0.1, "The learning rate of hashed n-gram embeddings, by Adagrad.")
-    momentum: float = setting(0.95, "The momentum of sgd with momentum and of muon.")
+    table_learning_rate: float = setting(0.1, "The learning rate of hashed n-gram embeddings, which Adagrad trains.")
+    momentum: float = setting(0.95, "The momentum of the optimizers momentum and muon.")
     muon_rounds: int = setting(5, "Newton-Schulz iterations in each update of muon.")
-    beta1: float = setting(0.9, "Adam's decay of the mean of the gradient.")
-    beta2: float = setting(0.95, "Adam's decay of the mean of the squared gradient.")
+    beta1: float = setting(0.9, "Adam's decay rate of the first moment.")
+    beta2: float = setting(0.95, "Adam's decay rate of the second moment.")
     weight_decay: float = setting(0.0, "Decoupled weight decay.")
-    batch_size: int = setting(16, "Windows of text in one update; chosen by default.", flag=True)
-    workers: int = setting(1, "Processes that each read their part of a batch at the same time.")
-    micro_batches: int = setting(
-        1, "Pieces that a batch is cut into where memory is short; the gradient stays the same."
-    )
-    window: int = setting(128, "Tokens in one window.")
-    chain: int = setting(1, "Windows that a recurrent model reads in a row with its state kept.")
-    schedule: str = setting(
-        "linear", "The shape of the learning rate over the training: {names}.", names=lambda: SHAPES
-    )
-    warmup: float = setting(0.0, "The part of the budget in which the learning rate rises from zero.")
-    cooldown: float = setting(0.4, "Of a trapezoidal schedule: the part at the end in which the learning rate falls.")
-    final_rate: float = setting(0.0, "What is left of the learning rate at the end, as a part of its peak.")
-    clip: float = setting(1.0, "The largest global gradient norm; 0: no limit.")
+    batch_size: int = setting(16, "Windows of text per update; chosen by default.", flag=True)
+    workers: int = setting(1, "Processes that share the work on each batch.")
+    micro_batches: int = setting(1, "Micro-batches per batch, to save memory; the gradient is the same.")
+    window: int = setting(128, "Tokens per window.")
+    chain: int = setting(1, "Consecutive windows over which a recurrent model keeps its state.")
+    schedule: str = setting("linear", "The learning rate schedule: {names}.", names=lambda: SHAPES)
+    warmup: float = setting(0.0, "The share of the budget in which the learning rate rises from zero.")
+    cooldown: float = setting(0.4, "For a trapezoidal schedule: the share at the end in which the learning rate falls.")
+    final_rate: float = setting(0.0, "The final learning rate, as a share of the peak.")
+    clip: float = setting(1.0, "Clip the global gradient norm at this value (0: no clipping).")
     ema: float = setting(
-        0.0, "Decay of the moving average of the weights that is the result; 0: the weights themselves."
+        0.0, "Decay of an exponential moving average of the weights, which becomes the model (0: no averaging)."
     )
-    sampled_softmax: float = setting(
-        0.0, "The first part of the budget, in which only a sample of the vocabulary is scored."
-    )
-    evaluations: int = setting(10, "Evaluations over the whole budget; the best weights are the result.")
-    evaluation_tokens: int = setting(65536, "Tokens of the validation text, at most, in each evaluation but the last.")
-    final_tokens: int | None = setting(None, "Tokens of the validation text in the last evaluation; default: all.")
-    checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints: the most that a kill can cost.")
-    seed: int = setting(0, "The seed of the first weights and of the order of the text.", flag=True)
+    sampled_softmax: float = setting(0.0, "The share of the budget, at its beginning, that uses a sampled softmax.")
+    evaluations: int = setting(10, "How many evaluations during training; the best weights become the model.")
+    evaluation_tokens: int = setting(65536, "The most validation tokens used in each evaluation but the last.")
+    final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
+    checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints.")
+    seed: int = setting(0, "The seed of the initial weights and of the order of the text.", flag=True)
     first_vectors: str = setting(
-        "random", "How embeddings begin: random, or counted (from the neighbours of each word)."
+        "random", "How embeddings are initialised: random, or counted (from the neighbours of each word)."
     )
-    engine: str = setting("torch", "What computes gradients: torch, or tape (our own, on NumPy).", flag=True)
+    engine: str = setting("torch", "What computes gradients: torch, or tape (Chainrule's own, on NumPy).", flag=True)
     precision: str = setting(
-        "float32", "Of matrix products: float32 or bfloat16; with minutes, the faster one by default."
+        "float32", "The precision of matrix products: float32 or bfloat16; with minutes, the faster one by default."
     )
     minutes: float | None = setting(
-        None, "Make the best model that this machine can train in this many minutes, from start to end.", flag=True
+        None, "Time limit in minutes, everything included; chooses size and settings to fit.", flag=True
     )
-    steps: int | None = setting(None, "Or: train for this many updates.", flag=True)
-    tokens: float | None = setting(None, "Or: for this many tokens (10M).", flag=True, metavar="N")
-    epochs: float | None = setting(None, "Or: for this many passes over the text.", flag=True)
+    steps: int | None = setting(None, "Train for this many updates.", flag=True)
+    tokens: float | None = setting(None, "Train on this many tokens, such as 10M.", flag=True, metavar="N")
+    epochs: float | None = setting(None, "Train for this many passes over the text.", flag=True)
 
     def __post_init__(self) -> None:
         require_choice("optimizer", self.optimizer, OPTIMIZERS)
@@ -85,7 +81,7 @@ class Recipe:
                 raise UserError(f"{name} must be a number above zero, got {value}")
         given = [name for name in BUDGETS if getattr(self, name) is not None]
         if len(given) > 1:
-            raise UserError(f"give one of {', '.join('--' + name for name in BUDGETS)}, got {' and '.join(given)}")
+            raise UserError(f"give only one of {', '.join(BUDGETS)}, got {' and '.join(given)}")
         self.rate_schedule  # noqa: B018  checks the schedule
 
     @property

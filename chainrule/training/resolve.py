@@ -76,8 +76,8 @@ def _refuse_reading(request: Request, task: type[Task]) -> None:
     for name in ("unit", "field"):
         if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
             raise UserError(
-                f"--{name} is for plain text, and --task {request.task} has files of its own kind; leave it out "
-                "(the columns of pairs are named by --set source=NAME and --set target=NAME)"
+                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out "
+                "(the columns of pairs are the settings source and target)"
             )
 
 
@@ -85,8 +85,8 @@ def _find_model(request: Request, task: type[Task]) -> tuple[str, ModuleType]:
     has_budget = any(name in request.settings for name in BUDGETS)
     name = request.model or task.default_model(has_budget, request.tokenization.tokenizer)
     if name in MADE_OF_RUNS:
-        raise UserError(f"the model {name} is not trained by itself but made of others; use: {MADE_OF_RUNS[name]}")
-    module = registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
+        raise UserError(f"the model {name} is made from other models rather than trained; use: {MADE_OF_RUNS[name]}")
+    module = _module(name)
     task.check_model(name, module)
     return name, module
 
@@ -107,12 +107,11 @@ def _split_settings(
     of_task, of_model = config_fields(task.settings_class), config_fields(module.Config)
     for name in request.settings:
         if of_recipe and name not in {*of_task, *of_model, *of_recipe}:
+            _refuse_counting_with_budget(request, task, name)
             hint = did_you_mean(name, [*of_model, *of_recipe, *of_task])
             first = f"of {request.task}: {', '.join(of_task)}; " if of_task else ""
-            raise UserError(
-                f"unknown setting '{name}'{hint} ({first}of {architecture}: {', '.join(of_model)}; "
-                f"of training: {', '.join(sorted(of_recipe))})"
-            )
+            known = f" ({first}of {architecture}: {', '.join(of_model)}; of training: {', '.join(sorted(of_recipe))})"
+            raise UserError(f"unknown setting '{name}'{hint or known}")
     for_task = {name: value for name, value in request.settings.items() if name in of_task}
     rest = {name: value for name, value in request.settings.items() if name not in of_task}
     if not of_recipe and "seed" not in of_model:
@@ -121,6 +120,22 @@ def _split_settings(
     for_model = {name: value for name, value in rest.items() if name not in of_recipe}
     settings = override(task.settings_class(), for_task, f"the settings of {request.task}")
     return _Settings(settings, for_model, for_recipe)
+
+
+def _refuse_counting_with_budget(request: Request, task: type[Task], name: str) -> None:
+    """A setting of the model that counts, beside a budget, for which another model is chosen."""
+    counting = task.default_model(False, request.tokenization.tokenizer)
+    budget = next((each for each in BUDGETS if each in request.settings), None)
+    if request.model or budget is None or name not in config_fields(_module(counting).Config):
+        return
+    raise UserError(
+        f"{name} is a setting of the model {counting}, which counts its text once and has no use for {budget}; "
+        "leave out one of the two"
+    )
+
+
+def _module(name: str) -> ModuleType:
+    return registry.find("chainrule.models", name, "model", without=(*registry.NOT_NAMED, *MADE_OF_RUNS))
 
 
 def _resolve_config(request: Request, module: ModuleType, architecture: str, named: dict[str, Any]) -> Any:
@@ -143,11 +158,13 @@ def _refuse_budget(request: Request, task: type[Task], architecture: str) -> Non
     for name in BUDGETS:
         if name in request.settings:
             raise UserError(
-                f"{architecture} counts its text once, so it takes no --{name}; leave that out, or choose a "
-                f"model that learns by gradient (--model {task.default_model(True, 'auto')})"
+                f"{architecture} counts its text once, so it takes no {name}; leave that out, or choose a "
+                f"model that is trained by gradient descent, such as {task.default_model(True, 'auto')}"
             )
     if request.tensorboard:
-        raise UserError(f"{architecture} counts its text once: there is nothing for --tensorboard to show")
+        raise UserError(
+            f"{architecture} counts its text once, so there is nothing for TensorBoard to show; leave tensorboard out"
+        )
 
 
 def _resolve_recipe(

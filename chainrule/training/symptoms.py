@@ -55,8 +55,8 @@ def find_overfitting(steps: Sequence[Record], evaluations: Sequence[Record]) -> 
         "problem" if rise >= OVERFIT_BADLY else "note",
         f"it began at step {step:,}: since then validation loss rose from {losses[best]:.3f} to {losses[-1]:.3f} "
         f"({rise:+.1%}) while training loss fell from {before:.3f} to {now:.3f}",
-        f"the weights of step {kept:,} are kept, so only time is lost; to gain by it use more text, a smaller model or "
-        "more dropout (--set dropout=0.2), or train a shorter time",
+        f"the weights of step {kept:,} were kept, so only time was lost; to do better, use more text, a smaller model, "
+        "more dropout (--set dropout=0.2), or less time",
     )
 
 
@@ -103,7 +103,7 @@ def find_standstill(steps: Sequence[Record]) -> Finding | None:
         "problem",
         f"training loss went from {losses[0]:.3f} to {now:.3f} in {steps[-1]['step']:,} steps; the learning rate was "
         f"{column(steps, 'learning_rate').max():.2g} at most",
-        "the learning rate is too low (try ten times as much), or the text has nothing to learn, as random text has",
+        "the learning rate is too low (try ten times as much), or the text cannot be learned, as random text cannot",
     )
 
 
@@ -131,8 +131,8 @@ def find_clipping(steps: Sequence[Record], clip: float) -> Finding | None:
     return Finding(
         "most gradients are clipped",
         "note",
-        f"after the first tenth {share:.0%} of the updates were cut to the limit, {clip:g}; a norm of {usual:.3g} is "
-        "usual",
+        f"after the first tenth of training, {share:.0%} of the updates were clipped to {clip:g}; "
+        f"the usual norm is {usual:.3g}",
         f"raise the limit (--set clip={float(f'{2 * usual:.1g}'):g}), or lower the learning rate",
     )
 

@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from chainrule.progress import size, visible
+from chainrule.progress import is_quiet, size, visible
 from chainrule.training.callbacks import Callback, Record
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -29,8 +29,8 @@ PLAIN = {"event", "step", "seconds", "loss", "perplexity", "bits_per_byte", "is_
 
 class View(Callback):
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
-        self._console = console or Console(stderr=True, highlight=False)
-        self._is_shown = self._console.is_terminal if console else sys.stderr.isatty()
+        self._console = console or Console(stderr=True, highlight=False, quiet=is_quiet())
+        self._is_shown = self._console.is_terminal if console else sys.stderr.isatty() and not is_quiet()
         self._clock = clock
         self._live: Live | None = None
         self._refreshed_at = -math.inf

@@ -181,11 +181,20 @@ def test_export_replaces_nothing_by_accident(chainrule, run, tmp_path):
         code, _, err = chainrule("export", run, "--to", "arpa", "-o", name)
         assert code == 2
         assert word in err
+    code, _, err = chainrule("export", run, "--to", "arpa", "-o", "thesis.arpa", "--overwrite")
+    assert code == 2 and "'thesis.arpa' is not in the format arpa, so it is not overwritten" in err
     assert (tmp_path / "thesis.arpa").read_text() == "years of work"
-    assert chainrule("export", run, "--to", "arpa", "-o", "thesis.arpa", "--overwrite")[0] == 0
+
+
+def test_export_replaces_an_earlier_export_where_that_is_wanted(chainrule, run, tmp_path):
+    for name in ("cows.arpa", "cows.arpa.gz"):
+        assert chainrule("export", run, "--to", "arpa", "-o", name)[0] == 0
+        earlier = (tmp_path / name).stat().st_ino
+        assert chainrule("export", run, "--to", "arpa", "-o", name, "--overwrite")[0] == 0
+        assert (tmp_path / name).stat().st_ino != earlier
     command = [sys.executable, "-m", "chainrule", "export", run, "--to", "arpa", "-o", "-"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == (tmp_path / "thesis.arpa").read_text()
+    assert done.stdout == (tmp_path / "cows.arpa").read_text()
 
 
 def test_show_lists_runs_in_folders_and_damaged_ones(chainrule, run, cows):
@@ -195,7 +204,7 @@ def test_show_lists_runs_in_folders_and_damaged_ones(chainrule, run, cows):
     code, out, _ = chainrule("show")
     assert code == 0
     listed = dict(line.split(maxsplit=1) for line in out.splitlines() if line.startswith("runs/"))
-    assert listed["runs/broken"].strip() == "damaged"
+    assert listed["runs/broken"].strip() == "(damaged)"
     assert {"runs/a/b", "runs/cows", "runs/broken"} == set(listed)
 
 
@@ -214,7 +223,7 @@ def test_closed_vocabulary_says_what_is_outside(chainrule, cows, tmp_path):
     _, out, _ = chainrule("evaluate", "runs/closed", "new.txt")
     text = " ".join(out.split())
     assert "6 tokens (28.6%) are <unk>" in text
-    assert "a closed vocabulary hides spelling" in text
+    assert "a closed vocabulary loses spelling" in text
 
 
 def test_impossible_text_has_infinite_perplexity_and_null_in_json(chainrule, cows, tmp_path):
@@ -240,7 +249,7 @@ def test_show_tells_and_lists_and_verifies(chainrule, run):
     assert "3-grams" in out
     assert "discounts" in out
     assert "runs/cows" in chainrule("show")[1]
-    assert chainrule("show", run, "--verify")[2].endswith("every file is as it was written\n")
+    assert chainrule("show", run, "--verify")[2].endswith("all files are unchanged\n")
     facts = json.loads(chainrule("show", run, "--json")[1])
     assert facts["model"]["1-grams"] > 10
     assert facts["damaged"] == []
@@ -279,7 +288,7 @@ def test_only_documents_that_were_counted_are_taken_out(chainrule, cows, tmp_pat
     (tmp_path / "new.txt").write_text("on day 1 the red cow\n")
     code, _, err = chainrule("forget", "runs/all", "new.txt")
     assert code == 2
-    assert "none of these documents was counted" in err
+    assert "none of these documents was trained on" in err
     (tmp_path / "some.txt").write_text("\n".join(LINES[:40]) + "\non day 1 the red cow\n")
     (tmp_path / "more.txt").write_text("\n".join(LINES[30:80]))
     first = json.loads(chainrule("forget", "runs/all", "some.txt", "--as", "runs/less", "--json")[1])
@@ -311,7 +320,7 @@ def test_forgetting_what_was_never_read_changes_nothing(chainrule, run, tmp_path
     (tmp_path / "pigs.txt").write_text("pigs fly over the moon\n")
     code, _, err = chainrule("forget", run, "pigs.txt")
     assert code == 2
-    assert "none of these documents was counted" in err
+    assert "none of these documents was trained on" in err
     assert os.listdir("runs") == ["cows"]
 
 
@@ -334,13 +343,11 @@ def test_evaluate_says_of_how_many_documents_tokens_hide_a_part(chainrule, cows,
     (tmp_path / "lower.json").write_text(json.dumps(settings))
     chainrule("train", cows, "--tokenizer", "lower.json", "--as", "runs/lower")
     assert "(per character)" not in chainrule("evaluate", "runs/lower", cows)[1]
-    assert "not given" not in chainrule("evaluate", "runs/lower", cows)[1]
+    assert "not defined" not in chainrule("evaluate", "runs/lower", cows)[1]
     (tmp_path / "some.txt").write_text("the cow\nThe Cow\nthe hay\n")
     code, out, _ = chainrule("evaluate", "runs/lower", "some.txt", "--documents")
     assert code == 0
-    assert "not given: tokens spell 1 of the 3 documents otherwise, so bytes cannot be compared" in " ".join(
-        out.split()
-    )
+    assert "not defined: tokens do not spell 1 of the 3 documents exactly" in " ".join(out.split())
     assert (out.count(" bits per byte, "), out.count(" bits per token, ")) == (2, 1)
 
 
@@ -349,8 +356,8 @@ def test_evaluate_says_that_a_run_was_trained_on_the_text(chainrule, run, cows):
     trained = json.loads(Path("runs/one/config.json").read_text())["data"]["text"]["train"]["documents"]
     out = " ".join(chainrule("evaluate", run, cows, "--against", "runs/one")[1].split())
     assert "better than runs/one: significant" in out
-    assert f"; but {run} and runs/one learned from this text, so this is no test" in out
-    said = f"was trained on {trained} of these 200 documents (line), so its figures do not tell how it does on new text"
+    assert f"; but {run} and runs/one learned from this text, so this is no test" in " ".join(out.split())
+    said = f"was trained on {trained} of these 200 documents (line), so its figures say little about new text"
     assert f"{run} {said}" in out
     assert f"runs/one {said}" in out
     Path("new.txt").write_text("".join(f"in week {i} the cow eats corn\n" for i in range(200)))

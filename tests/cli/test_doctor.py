@@ -40,8 +40,8 @@ def test_findings_have_their_severity_first_and_what_to_do_below(doctor, copies)
     code, out, err = doctor(copies)
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    place = next(i for i, line in enumerate(lines) if line.startswith("problem  repeated documents: "))
-    assert lines[place + 1].strip().startswith("→ remove the copies")
+    place = next(i for i, line in enumerate(lines) if line.startswith("problem  duplicate documents: "))
+    assert lines[place + 1].strip().startswith("→ remove the duplicates")
     severities = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert severities == sorted(severities, key=("problem", "note", "good").index)
 
@@ -51,7 +51,7 @@ def test_json_has_every_finding(doctor, copies):
     result = json.loads(out)
     assert (code, result["run"]) == (0, copies)
     assert result["findings"] == [vars(each) for each in chainrule.load(copies).doctor()]
-    assert {"repeated documents", "quality"} <= {each["name"] for each in result["findings"]}
+    assert {"duplicate documents", "quality"} <= {each["name"] for each in result["findings"]}
 
 
 def test_a_run_that_is_not_there_is_refused(doctor):

@@ -65,7 +65,7 @@ def test_files_that_others_read_otherwise_are_removed(chainrule, llama, monkeypa
     monkeypatch.setattr(_parity.Question, "ask", lambda question, tokenizer: Check("other", 0.5, 1e-4))
     code, _, err = chainrule("export", llama, "--to", "huggingface", "-o", "out")
     assert code == 2
-    assert "the exported files were removed, for they are not this model" in err
+    assert "the exported files were removed, as they do not compute the same as this model" in err
     assert not Path("out").exists()
     assert not list(Path().glob(".out*"))
 
@@ -76,7 +76,7 @@ def test_export_replaces_only_what_was_exported(chainrule, llama, monkeypatch: p
     Path("thesis/chapter").write_text("years of work")
     for arguments, told in (
         (("-o", "thesis"), "exists already"),
-        (("-o", "thesis", "--overwrite"), "was not made by chainrule export, so it stays"),
+        (("-o", "thesis", "--overwrite"), "was not made by chainrule export, so it is not overwritten"),
         (("-o", "cows.txt", "--overwrite"), "huggingface is a folder, which 'cows.txt' is not"),
     ):
         code, _, err = chainrule("export", llama, "--to", "huggingface", *arguments)
@@ -97,9 +97,9 @@ def test_a_file_and_what_lies_beside_it_are_replaced_only_if_exported(chainrule,
         Path(name).write_text("years of work")
     for arguments, told in (
         ((), "'cows.gguf' exists already"),
-        (("--overwrite",), "'cows.gguf' was not made by chainrule export, so it stays"),
+        (("--overwrite",), "'cows.gguf' was not made by chainrule export, so it is not overwritten"),
         (("-o", "own.gguf"), "'own.gguf.md' exists already"),
-        (("-o", "own.gguf", "--overwrite"), "'own.gguf.md' was not made by chainrule export, so it stays"),
+        (("-o", "own.gguf", "--overwrite"), "'own.gguf.md' was not made by chainrule export, so it is not overwritten"),
     ):
         code, _, err = chainrule("export", llama, "--to", "gguf", *arguments)
         assert code == 2
@@ -133,7 +133,7 @@ def test_models_that_no_other_program_computes_are_told_what_to_change(chainrule
     code, _, err = chainrule("export", "runs/fast", "--to", "gguf")
     assert code == 2
     assert "activation=swiglu (it has relu-squared)" in err
-    assert "--size llama-tiny makes one that can be exported" in err
+    assert "--size llama-tiny trains one that can be exported" in err
     chainrule("train", cows, "--as", "runs/ngram")
     code, _, err = chainrule("export", "runs/ngram", "--to", "huggingface")
     assert code == 2
@@ -174,7 +174,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("nowhere.gguf", "does not exist; import takes an ARPA file, a .gguf file, a folder of Hugging Face"),
+        ("nowhere.gguf", "does not exist; give an ARPA file, a .gguf file, a Hugging Face folder"),
         ("model.safetensors", "holds weights alone; name its folder"),
         ("model.gguf", "is not a GGUF file, or is cut off"),
         ("model.pt", "is not a checkpoint of plain tensors"),

@@ -204,5 +204,5 @@ def test_completion_is_offered_for_shells():
 def test_resuming_refuses_what_would_have_no_effect(arguments, flag):
     assert_refused(
         chainrule("train", "--resume", "runs/x", *arguments),
-        f"--resume goes on with what training began with; leave out {flag}",
+        f"--resume continues with the settings that training began with; leave out {flag}",
     )

@@ -80,7 +80,7 @@ def test_the_mix_needs_its_parts_no_more(chainrule, runs, test_text):
     assert code == 0
     assert "ngram runs/three, ngram runs/one, lstm runs/lstm, cache (decay" in " ".join(out.split())
     assert re.search(r"weight of runs/three +0\.\d{4}\s", out)
-    assert "every file is as it was written" in err
+    assert "all files are unchanged" in err
 
 
 def test_greedy_text_is_what_the_weighted_sum_says(chainrule, runs):
@@ -178,14 +178,14 @@ def test_what_cannot_be_mixed_is_refused_in_one_sentence(chainrule, runs, cows, 
     whole = ("--validation-fraction", 0, "--tokenizer", "runs/three")
     assert chainrule("train", cows, *whole, "--as", "runs/whole")[0] == 0
     for arguments, words in [
-        (("runs/three",), "a mix has at least two parts, got 1 run; name another, or add --cache"),
+        (("runs/three",), "a mix needs at least two parts, got 1 run; name another or pass --cache"),
         (("runs/three", "runs/bpe"), "different tokens (words and bpe)"),
         (("runs/three", "runs/other"), "kept different texts aside"),
         (("runs/three", "runs/whole"), "'runs/whole' has no text kept aside to fit the weights on"),
         (("runs/three", "runs/stupid"), "'runs/stupid' gives scores that do not sum to one"),
         (("runs/three", "runs/one", "--by", "entropy"), "weights by entropy need a model that learns by gradient"),
         (("runs/three", "runs/one", "--by", "odrer"), "did you mean 'order'"),
-        (("runs/three", "runs/one", "--dynamic", "0.1"), "nothing for --dynamic to do"),
+        (("runs/three", "runs/one", "--dynamic", "0.1"), "which dynamic evaluation needs"),
         (("runs/three", "runs/lstm", "--dynamic", "-1"), "dynamic must be a number of at least 0"),
         (("runs/three", "runs/nine"), "run 'runs/nine' not found"),
         (("runs/three", "runs/one", "--as", "runs/lstm"), "'runs/lstm' exists already"),
@@ -202,5 +202,7 @@ def test_what_cannot_be_mixed_is_refused_in_one_sentence(chainrule, runs, cows, 
 def test_training_one_is_refused_and_says_how_it_is_made(chainrule, cows, name, command):
     code, _, err = chainrule("train", cows, "--model", name)
     assert code == 2
-    assert err == f"chainrule: the model {name} is not trained by itself but made of others; use: chainrule {command}\n"
+    assert (
+        err == f"chainrule: the model {name} is made from other models rather than trained; use: chainrule {command}\n"
+    )
     assert f" {name}," not in chainrule("train", cows, "--model", "nothing")[2]

@@ -119,7 +119,7 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
 
     monkeypatch.setattr(trainer.Trainer, "step", stop_at_five)
     code, _, err = chainrule(*arguments, "--as", "runs/stopped")
-    assert (code, "go on with: chainrule train --resume runs/stopped" in err) == (130, True)
+    assert (code, "resume with: chainrule train --resume runs/stopped" in err) == (130, True)
     monkeypatch.setattr(trainer.Trainer, "step", step)
     assert chainrule("train", "--resume", "runs/stopped")[0] == 0
     whole, stopped = (Path(f"runs/{name}/model.safetensors").read_bytes() for name in ("whole", "stopped"))
@@ -136,16 +136,16 @@ def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
         (("evaluate", "runs/t", "bad.conllu"), "'bad.conllu' line 2 has the id 3"),
         (("evaluate", "runs/t", "other.conllu"), "'other.conllu' line 1 has the upos 'N', and like all the others"),
         (("evaluate", "runs/t", "open.conllu"), "no word has a tag in column upos, so it was not measured and no word"),
-        (("evaluate", "runs/t", "--against", "runs/t"), "--against: for language models alone"),
-        (("explain", "runs/t", "cows eat", "--html", "a.html"), "there is no page for tags; leave --html out"),
-        (("sample", "runs/t"), "'runs/t' is a run of the task tagging"),
+        (("evaluate", "runs/t", "--against", "runs/t"), "--against: only for language models"),
+        (("explain", "runs/t", "cows eat", "--html", "a.html"), "--html is not available for taggers"),
+        (("sample", "runs/t"), "'runs/t' is a run for tagging"),
         (("train", "--task", "tagging", "empty.txt"), "'empty.txt' is empty"),
         (
             ("train", "--task", "tagging", "dev.conllu", "--unit", "line"),
-            "--unit is for plain text, and --task tagging",
+            "unit is for plain text and has no meaning for the task tagging",
         ),
-        (("train", "--model", "tagger", "dev.conllu"), "tagger does not learn plain text"),
-        (("train", "--task", "tagging", "dev.conllu", "--model", "lstm"), "tagging is not learned by lstm"),
+        (("train", "--model", "tagger", "dev.conllu"), "tagger is a model for tagging, not for plain text"),
+        (("train", "--task", "tagging", "dev.conllu", "--model", "lstm"), "tagging cannot be learned by lstm"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(chainrule, run, arguments, message):

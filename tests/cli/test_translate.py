@@ -73,7 +73,7 @@ def test_pairs_are_measured_as_at_the_end_of_training(chainrule, toy, tmp_path):
     code, out, _ = chainrule("evaluate", toy, "new.tsv")
     assert code == 0 and "BLEU" in out and "on 12 documents" in out
     code, _, err = chainrule("evaluate", toy, "new.tsv", "--against", toy)
-    assert code == 2 and "--against: for language models alone" in err
+    assert code == 2 and "--against: only for language models" in err
 
 
 def test_nothing_is_not_measured(chainrule, toy, tmp_path):
@@ -115,7 +115,7 @@ def test_json_and_measures_against_references(chainrule, toy, tmp_path):
 
 def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path):
     code, out, _ = chainrule("explain", toy, "rot blau", "--html", "page.html")
-    assert code == 0 and out.startswith("blue red") and "looked at" in out
+    assert code == 0 and out.startswith("blue red") and "attends to" in out
     page = Path("page.html").read_text()
     assert page.count("<tr><th>") == 6 and 'aria-label="the beam as a tree"' in page
     code, out, _ = chainrule("explain", toy, "rot blau", "--json")
@@ -127,8 +127,8 @@ def test_explaining_a_translation_shows_where_it_looked(chainrule, toy, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("sample",), "is a run of the task translation"),
-        (("export", "--to", "huggingface"), "is a run of the task translation"),
+        (("sample",), "is a run for translation"),
+        (("export", "--to", "huggingface"), "is a run for translation"),
     ],
 )
 def test_commands_for_language_models_refuse_it(chainrule, toy, arguments, sentence):
@@ -146,7 +146,7 @@ def test_files_of_unequal_length_say_which_line_has_no_partner(chainrule, tmp_pa
     (tmp_path / "a.de").write_text("x\ny\nz\n")
     (tmp_path / "a.en").write_text("x\ny\n")
     code, _, err = chainrule("train", "--task", "translation", "a.de", "a.en")
-    assert code == 2 and "'a.en' ends after line 2, but 'a.de' goes on: its line 3 has no partner" in err
+    assert code == 2 and "'a.en' ends after line 2, but 'a.de' has more lines" in err
 
 
 def test_show_tells_what_the_run_is_for(chainrule, toy):

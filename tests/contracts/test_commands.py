@@ -22,6 +22,7 @@ from chainrule import registry
 from chainrule.analysis.explain.computation import GRAPHS, computation
 from chainrule.cli.main import app, main
 from chainrule.interop.base import exporters
+from chainrule.runs.folder import Run
 from chainrule.serving.app import make_app
 from chainrule.serving.model_provider import ModelProvider
 from chainrule.serving.scheduler import Scheduler
@@ -74,7 +75,11 @@ def case(
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        yield Case(run, call, {"run": run, "name": run.name, "text": text, "bigram": bigram, "port": port})
+        yield Case(
+            run,
+            call,
+            {"run": run, "name": run.name, "folder": run.parent, "text": text, "bigram": bigram, "port": port},
+        )
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,12 @@ class Command:
 
 def check_show(case: Case, found: Any) -> None:
     assert found["config"]["architecture"] == case.run.name
+
+
+def check_list(case: Case, found: Any) -> None:
+    (own,) = [each for each in found if each["run"] == str(case.run)]
+    assert (own["model"], own["status"]) == (case.run.name, "finished")
+    assert own["parameters"] == Run(case.run, task=None).model.num_parameters
 
 
 def check_evaluate(case: Case, found: Any) -> None:
@@ -186,6 +197,7 @@ COMMANDS = {
     ),
     "serve": Command(("{run}", "--port", "{port}"), refusal="cannot listen at 127.0.0.1:{port}"),
     "doctor": Command(("{run}", "--json"), LANGUAGE, check_doctor),
+    "list": Command(("{folder}", "--json"), ALL, check_list),
     "show": Command(("{run}", "--json"), ALL, check_show),
     "plan": Command(("{run}", "--machine", "a100", "--json"), LEARNING, check_plan),
     "graph": Command(("--model", "{name}", "--length", "3", "--json"), GRAPHS, check_graph),

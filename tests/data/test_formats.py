@@ -101,10 +101,7 @@ def test_one_carriage_return_is_noted_in_the_singular(tmp_path: Path) -> None:
 def test_invalid_utf8_is_named_by_byte_and_line(tmp_path: Path, batch_bytes: int, line_end: str) -> None:
     good = f"première{line_end}deuxième{line_end}tr".encode()
     said = sentence(tmp_path / "a.txt", good + b"\xe8s\n", batch_bytes=batch_bytes)
-    assert said == (
-        f"'a.txt' is not UTF-8 at byte {len(good)} (line 3); "
-        "pass --encoding cp1252, or whichever codec it is written in"
-    )
+    assert said == (f"'a.txt' is not UTF-8 at byte {len(good)} (line 3); convert it to UTF-8 or pass encoding='cp1252'")
 
 
 def test_a_character_cut_off_at_the_end_is_invalid(tmp_path: Path) -> None:
@@ -179,21 +176,21 @@ def test_packed_files_read_like_plain_ones(tmp_path: Path, unit: str) -> None:
 def test_packed_files_that_are_cut_short_are_refused(tmp_path: Path) -> None:
     data = b"a line of text\n" * 1000
     assert sentence(tmp_path / "a.txt.gz", gzip.compress(data)[:-9]) == (
-        "'a.txt.gz' is cut short: its gzip data has no end; copy it again"
+        "'a.txt.gz' is truncated: its gzip data has no end; copy it again"
     )
     assert sentence(tmp_path / "a.txt.zst", zstandard.compress(data)[:-1]) == (
-        "'a.txt.zst' is cut short: its zstd data has no end; copy it again"
+        "'a.txt.zst' is truncated: its zstd data has no end; copy it again"
     )
 
 
 def test_packed_files_that_are_damaged_are_refused(tmp_path: Path) -> None:
     packed = bytearray(gzip.compress(b"a line of text\n" * 1000))
     packed[-6] ^= 255
-    assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not sound gzip data (CRC")
+    assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not valid gzip data (CRC")
     packed[14] ^= 255
-    assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not sound gzip data (")
-    assert sentence(tmp_path / "a.txt.gz", b"plain").startswith("'a.txt.gz' is not sound gzip data (Not a gzip")
-    assert sentence(tmp_path / "a.txt.zst", b"plain").startswith("'a.txt.zst' is not sound zstd data (")
+    assert sentence(tmp_path / "a.txt.gz", bytes(packed)).startswith("'a.txt.gz' is not valid gzip data (")
+    assert sentence(tmp_path / "a.txt.gz", b"plain").startswith("'a.txt.gz' is not valid gzip data (Not a gzip")
+    assert sentence(tmp_path / "a.txt.zst", b"plain").startswith("'a.txt.zst' is not valid zstd data (")
 
 
 def test_a_file_that_goes_away_is_named(tmp_path: Path) -> None:
@@ -253,13 +250,14 @@ def test_wrong_json_is_named_by_line(tmp_path: Path) -> None:
     assert sentence(path, '"text"\n').startswith("a.jsonl:1 is a string, not an object; ")
     assert sentence(path, good + '{"text": 7}').startswith("a.jsonl:2 has a number in field 'text', not a string")
     assert sentence(path, '{"text": null}').startswith("a.jsonl:1 has null in field 'text', not a string")
-    assert sentence(path, r'{"text": "\ud800"}').startswith("a.jsonl:1 holds half a surrogate pair")
+    assert sentence(path, r'{"text": "\ud800"}').startswith("a.jsonl:1 has half a surrogate pair")
 
 
 def test_a_missing_field_is_named_with_those_found(tmp_path: Path) -> None:
     data = '{"text": "a"}\n{"id": 1, "texts": "b", "meta": {"lang": "en"}}\n'
     assert sentence(tmp_path / "a.jsonl", data) == (
-        "a.jsonl:2 has no field 'text'; did you mean 'texts'? found 'id', 'texts', 'meta.lang' (choose with --field)"
+        "a.jsonl:2 has no field 'text'; did you mean 'texts'? found 'id', 'texts', 'meta.lang'; "
+        "rename one or pass field='NAME'"
     )
 
 
@@ -290,16 +288,16 @@ def test_a_row_is_named_by_the_line_it_starts_at(tmp_path: Path) -> None:
 
 def test_a_quote_that_never_ends_is_refused(tmp_path: Path) -> None:
     said = sentence(tmp_path / "a.csv", 'text\na\n"b\nc\nd\n')
-    assert said.startswith("a.csv:3 is not a sound row (unexpected end of data); ")
+    assert said.startswith("a.csv:3 is not valid CSV (unexpected end of data); ")
 
 
 def test_the_only_column_is_taken_unless_another_is_named(tmp_path: Path) -> None:
     assert texts(reader_of(tmp_path / "a.csv", "poem\na\nb\n")) == ["a", "b"]
     assert sentence(tmp_path / "a.csv", "poem\na\nb\n", field="poems") == (
-        "'a.csv' has no column 'poems'; did you mean 'poem'? found 'poem' (choose with --field)"
+        "'a.csv' has no column 'poems'; did you mean 'poem'? found 'poem'; rename one or pass field='NAME'"
     )
     assert sentence(tmp_path / "a.csv", "id,body\n1,b\n") == (
-        "'a.csv' has no column 'text'; found 'id', 'body' (choose with --field)"
+        "'a.csv' has no column 'text'; found 'id', 'body'; rename one or pass field='NAME'"
     )
 
 
@@ -337,12 +335,12 @@ def test_a_packed_parquet_file_is_read(tmp_path: Path) -> None:
 def test_a_parquet_file_without_the_column_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     assert sentence(path, parquet_bytes(txt=["a"], id=[1])) == (
-        "'a.parquet' has no column 'text'; did you mean 'txt'? found 'txt', 'id' (choose with --field)"
+        "'a.parquet' has no column 'text'; did you mean 'txt'? found 'txt', 'id'; rename one or pass field='NAME'"
     )
     assert sentence(path, parquet_bytes(text=[1, 2])) == (
-        "'a.parquet' has int64 in column 'text', not strings; choose with --field"
+        "'a.parquet' has int64 in column 'text', not strings; convert it or pass field='NAME'"
     )
-    assert sentence(path, "plain text").startswith("'a.parquet' is not a sound parquet file (")
+    assert sentence(path, "plain text").startswith("'a.parquet' is not a valid Parquet file (")
 
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

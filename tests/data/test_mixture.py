@@ -117,5 +117,5 @@ def test_all_inputs_have_weights_or_none_has() -> None:
     assert parse_inputs(["a=1", "b=2"]) == [("a", 1.0), ("b", 2.0)]
     assert parse_inputs(["a", "b"]) == [("a", None), ("b", None)]
     assert parse_inputs([]) == []
-    with pytest.raises(UserError, match="'b' has no weight but other inputs have; write 'b=WEIGHT' too"):
+    with pytest.raises(UserError, match="'b' has no weight but other inputs have one; write 'b=WEIGHT'"):
         parse_inputs(["a=1", "b"])

@@ -61,13 +61,13 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(tmp_path):
         ("pairs.tsv", "a\tb\tc\n", "has no column 'source'"),
         ("pairs.csv", "source,year,text\na,1,b\n", "has no column 'target'; found 'source', 'year', 'text'"),
         ("pairs.tsv", "source\ttext\na\tb\n", "has no column 'target'"),
-        ("pairs.csv", 'a,b\nc,"d\ne,f\n', "pairs.csv:2 is not a sound row"),
-        ("pairs.jsonl", '{"source": "a \\ud800", "target": "b"}\n', "pairs.jsonl:1 holds half a surrogate pair"),
+        ("pairs.csv", 'a,b\nc,"d\ne,f\n', "pairs.csv:2 is not valid CSV"),
+        ("pairs.jsonl", '{"source": "a \\ud800", "target": "b"}\n', "pairs.jsonl:1 has half a surrogate pair"),
         ("pairs.jsonl", '{"source": "a"}\n', "pairs.jsonl:1 has no text in the field 'target'"),
         ("pairs.jsonl", "a\n", "pairs.jsonl:1 is not JSON"),
         ("pairs.jsonl", "[1]\n", "pairs.jsonl:1 is not an object"),
-        ("pairs.txt", "a\n", "one .tsv, .csv or .jsonl file, or from two text files"),
-        ("pairs.tsv", "\t\n", "holds no pair with two sides"),
+        ("pairs.txt", "a\n", "one .tsv, .csv or .jsonl file, or two text files"),
+        ("pairs.tsv", "\t\n", "has no pair with two sides"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, name, text, sentence):
@@ -78,7 +78,7 @@ def test_what_does_not_fit_is_refused(tmp_path, name, text, sentence):
 @pytest.mark.parametrize(("left", "right"), [(3, 2), (2, 3)])
 def test_files_of_unequal_length_are_refused_by_the_line_without_a_partner(tmp_path, left, right):
     names = [write(tmp_path / "a.txt", "x\n" * left), write(tmp_path / "b.txt", "y\n" * right)]
-    with pytest.raises(UserError, match="ends after line 2, but .* its line 3 has no partner"):
+    with pytest.raises(UserError, match="ends after line 2, but .* has more lines"):
         read_pairs(names, Fields())
 
 

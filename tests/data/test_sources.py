@@ -174,4 +174,4 @@ def test_naming_nothing_is_refused() -> None:
 
 def test_standard_input_that_is_closed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert sentence("-") == "'-' names standard input, but there is none; name a file"
+    assert sentence("-") == "'-' stands for standard input, which is closed; name a file"

@@ -46,7 +46,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     script.chmod(0o755)
     (programs / "python3").symlink_to(sys.executable)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
+    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
 
 
 def run(block: str, folder: Path, environment: dict[str, str]) -> str:

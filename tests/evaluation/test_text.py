@@ -89,7 +89,7 @@ def test_where_tokens_spell_some_documents_otherwise_their_number_is_told(withou
     assert found["perplexity"] > 1
     other = chainrule.train(poems, order=2, tokenizer="bytes")
     for one, two in ((run, other), (other, run)):
-        with pytest.raises(UserError, match="spell 2 of the 3 documents otherwise"):
+        with pytest.raises(UserError, match="do not spell 2 of the 3 documents exactly"):
             one.evaluate(texts, against=two)
     assert run.evaluate(poems, against=other)["against"]["other_bits_per_byte"] is not None
 

@@ -211,7 +211,7 @@ def test_llama_cpp_cuts_text_as_we_do(tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["bytes", "characters", "words", "closed words"])
 def test_tokenizers_that_llama_cpp_cannot_follow_are_refused(kind: str, tmp_path: Path):
-    with pytest.raises(UserError, match="llama.cpp cannot cut text as this run's tokenizer does; train with --token"):
+    with pytest.raises(UserError, match="llama.cpp cannot tokenize text as this run does; train with the token"):
         written("llama", tmp_path, tokenizer=train(kind, [*TEXT, "日本"]))
 
 

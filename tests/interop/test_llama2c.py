@@ -146,7 +146,7 @@ def test_of_several_tokenizers_the_one_with_the_models_pieces_is_taken(tmp_path:
     with pytest.raises(UserError, match="has not exactly the 8 pieces"):
         read_llama2c(model)
     (tmp_path / "tok9.bin").write_bytes(b"not pieces")
-    with pytest.raises(UserError, match=r"none of the 2 tok\*.bin beside '.*' have the 8 pieces of the model; name"):
+    with pytest.raises(UserError, match=r"none of the 2 tok\*.bin beside '.*' have the 8 pieces of the model; keep"):
         read_llama2c(model)
     (tmp_path / "tok8.bin").write_bytes(pieces(*EIGHT))
     assert read_llama2c(model).tokenizer.encode("ab").tolist() == [3, 6]

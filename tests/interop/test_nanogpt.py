@@ -49,7 +49,7 @@ def test_logits_are_those_of_gpt2_with_the_same_weights(theirs, tmp_path: Path):
 
 def test_a_checkpoint_needs_a_tokenizer_and_settings_that_fit(theirs, tmp_path: Path):
     path = save(theirs, tmp_path / "ckpt.pt")
-    with pytest.raises(UserError, match="holds no tokenizer; name one with --tokenizer"):
+    with pytest.raises(UserError, match="has no tokenizer; give a tokenizer.json"):
         read_nanogpt(path, None)
     with pytest.raises(UserError, match="12 tensors of this architecture are missing"):
         read_nanogpt(save(theirs, tmp_path / "ckpt.pt", n_layer=3), bpe())

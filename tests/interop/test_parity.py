@@ -43,7 +43,8 @@ def test_one_wrong_logit_is_found_and_refused(pair):
     assert not bad.agrees
     refuse_difference([good])
     with pytest.raises(
-        UserError, match="were removed, for they are not this model: checked with other 1.0: logits diff"
+        UserError,
+        match="were removed, as they do not compute the same as this model: checked with other 1.0: logits diff",
     ):
         refuse_difference([good, bad])
 

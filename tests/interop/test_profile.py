@@ -44,7 +44,7 @@ def test_every_setting_that_others_compute_otherwise_is_refused(profile: str, ch
         profile_of(transformer(profile, bpe(), **changes))
     assert told in str(refused.value)
     assert str(refused.value).count("(it has") == 1
-    assert f"--size {profile}-tiny makes one that can be exported" in str(refused.value)
+    assert f"--size {profile}-tiny trains one that can be exported" in str(refused.value)
 
 
 @pytest.mark.parametrize("size", ["gpt2-tiny", "llama-tiny"])

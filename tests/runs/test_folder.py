@@ -42,10 +42,10 @@ def test_a_file_cut_off_or_missing_is_noticed_on_opening(run):
     model = run.path / "model.safetensors"
     whole = model.read_bytes()
     model.write_bytes(whole[:-1])
-    with pytest.raises(UserError, match="cut off or changed"):
+    with pytest.raises(UserError, match="truncated or was changed"):
         Run(run.path)
     model.unlink()
-    with pytest.raises(UserError, match=r"lacks model\.safetensors"):
+    with pytest.raises(UserError, match=r"the file model\.safetensors of the run .* is missing"):
         Run(run.path)
 
 
@@ -96,6 +96,6 @@ def test_an_unfinished_training_is_not_a_run_and_says_how_to_go_on():
     (folder / "training.json").write_text("{}")
     for name in ("poems", "runs/poems"):
         with pytest.raises(
-            UserError, match="'runs/poems' is not finished; go on with: chainrule train --resume runs/poems"
+            UserError, match="'runs/poems' is unfinished; resume it with: chainrule train --resume runs/poems"
         ):
             Run(name)

@@ -74,7 +74,7 @@ def test_what_can_be_gone_on_with_stays_however_it_ended(tmp_path):
 def test_an_unfinished_training_keeps_its_name_unless_told_otherwise(tmp_path):
     unfinished(tmp_path / "x").mkdir()
     (unfinished(tmp_path / "x") / "training.json").write_text("{}")
-    with pytest.raises(UserError, match="is not finished; go on with: chainrule train --resume .*x   or choose"):
+    with pytest.raises(UserError, match="is unfinished; resume it .chainrule train --resume .*x., choose"):
         make(tmp_path / "x")
     assert (unfinished(tmp_path / "x") / "training.json").exists()
     make(tmp_path / "x", overwrite=True)
@@ -125,7 +125,7 @@ def test_a_lock_on_a_folder_that_got_its_name_meanwhile_does_not_count(tmp_path,
 
 
 def test_whoever_is_ready_first_has_the_name(tmp_path):
-    with pytest.raises(UserError, match="was made by something else meanwhile"), new_run(tmp_path / "x") as first:
+    with pytest.raises(UserError, match="was written by another process meanwhile"), new_run(tmp_path / "x") as first:
         fill(first)
         (tmp_path / "x").mkdir()
         fill(tmp_path / "x", "theirs")
@@ -133,13 +133,13 @@ def test_whoever_is_ready_first_has_the_name(tmp_path):
 
 
 def test_a_training_that_lost_its_name_can_be_gone_on_with(tmp_path):
-    sentence = "move it away and go on with: chainrule train --resume .*x"
+    sentence = "move it away and resume with: chainrule train --resume .*x"
     with pytest.raises(UserError, match=sentence), new_run(tmp_path / "x") as first:
         fill(first)
         (first / "training.json").write_text("{}")
         (tmp_path / "x").mkdir()
         fill(tmp_path / "x", "theirs")
-    with pytest.raises(UserError, match="was made after that training began; move it away"):
+    with pytest.raises(UserError, match="was written after that training began; move it away"):
         make(tmp_path / "x", resume=True)
     shutil.move(tmp_path / "x", tmp_path / "theirs")
     make(tmp_path / "x", resume=True)
@@ -204,7 +204,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_run_stays(run, monkeypatch):
 
 
 def test_a_full_disk_says_how_to_go_on_where_that_is_possible(tmp_path):
-    sentence = "the disk is full: .* go on with: chainrule train --resume .*x"
+    sentence = "the disk is full: .* resume with: chainrule train --resume .*x"
     with pytest.raises(UserError, match=sentence), new_run(tmp_path / "x") as folder:
         (folder / "training.json").write_text("{}")
         raise OSError(28, "No space left on device")

@@ -97,7 +97,7 @@ def test_the_former_name_of_top_is_understood(toy_client: TestClient):
     [
         ({"token": 10**6}, "token ids"),
         ({"top": 51}, "top"),
-        ({"token": ""}, "holds no token"),
+        ({"token": ""}, "is not a token"),
         ({"prompt": []}, "prompt"),
     ],
 )

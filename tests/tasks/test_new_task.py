@@ -201,7 +201,7 @@ def test_it_is_resumed_to_the_same_weights(glyphs, tmp_path, monkeypatch):
 
 
 def test_its_model_is_refused_for_other_tasks_and_other_models_for_it(glyphs, tmp_path):
-    with pytest.raises(UserError, match="glyphs is not learned by lstm"):
+    with pytest.raises(UserError, match="glyphs cannot be learned by lstm"):
         train(Request(inputs=(str(glyphs),), task="glyphs", model="lstm", path=tmp_path / "run"))
-    with pytest.raises(UserError, match="glyph_reader does not learn plain text but the task glyphs"):
+    with pytest.raises(UserError, match="glyph_reader is a model for glyphs, not for plain text"):
         train(Request(inputs=(str(glyphs),), model="glyph_reader", path=tmp_path / "run"))

@@ -135,7 +135,7 @@ def test_settings_that_cannot_be_are_refused(settings, message):
 
 
 def test_other_tokenizers_are_refused(texts, tmp_path: Path):
-    with pytest.raises(UserError, match="so it takes no --tokenizer bpe"):
+    with pytest.raises(UserError, match="so it takes no tokenizer such as bpe"):
         make(tmp_path / "run", Material(texts[:1], tokenization=Tokenization("bpe")))
 
 

@@ -95,7 +95,7 @@ def test_training_and_validation_share_no_source(run):
 
 
 def test_other_commands_refuse_such_a_run_in_one_sentence(run):
-    with pytest.raises(UserError, match="is a run of the task translation, and this is for runs of the task language"):
+    with pytest.raises(UserError, match="is a run for translation, but a run for language is needed"):
         Run(run)
 
 
@@ -117,7 +117,7 @@ def test_separate_vocabularies_are_kept_in_the_run(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"model": "lstm"}, "translation is not learned by lstm .it is by: conditional"),
+        ({"model": "lstm"}, "translation cannot be learned by lstm .it can by: conditional"),
         ({"task": "translatoin"}, "unknown task 'translatoin'; did you mean 'translation'"),
         ({"settings": {"lowercas": True}}, "unknown setting 'lowercas'; did you mean 'lowercase'"),
         ({"settings": {"lowercase": "maybe"}}, "lowercase in the settings of translation must be of type bool"),
@@ -135,7 +135,9 @@ def test_mistakes_are_told(tmp_path, settings, sentence):
 def test_plain_text_is_not_learned_by_a_conditional_model(tmp_path):
     (tmp_path / "text.txt").write_text("a text\n" * 30)
     asked = request(tmp_path / "text.txt", tmp_path / "run", task="language")
-    with pytest.raises(UserError, match="conditional does not learn plain text but .* --task translation"):
+    with pytest.raises(
+        UserError, match="conditional is a model for translation, not for plain text; .* --task translation"
+    ):
         train(replace(asked, model="conditional", settings={"steps": 1}))
 
 
@@ -171,7 +173,7 @@ def test_long_articles_are_read_whole(tmp_path):
     loaded = load_pairs_run(tmp_path / "run")
     assert loaded.task.longest(loaded.model) == 1000
     assert len(loaded.task.held_out) == 6
-    left_out = [note for note in trained.config["notes"] if "more than 1000 tokens left out" in note]
+    left_out = [note for note in trained.config["notes"] if "more than 1000 tokens were left out" in note]
     assert [note.split(" pairs")[0] for note in left_out] == ["2 train", "2 validation"]
     assert loaded.task.write(loaded.model, ["rot " * 900], Beam(width=1, max_tokens=2))[0].texts
 

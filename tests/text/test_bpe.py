@@ -54,12 +54,12 @@ def test_the_default_size_grows_with_the_text_within_bounds() -> None:
 
 @pytest.mark.parametrize("size", [1, 255, 256])
 def test_a_vocabulary_without_room_for_the_bytes_is_refused(size: int) -> None:
-    with pytest.raises(UserError, match=f"at least 257 tokens; got {size}"):
+    with pytest.raises(UserError, match=f"at least 257 tokens, for 256 bytes and <eos>; got {size}"):
         train("bpe", ["text"], size=size)
 
 
 def test_byte_pairs_cannot_be_closed() -> None:
-    with pytest.raises(UserError, match="leave out --closed-vocabulary"):
+    with pytest.raises(UserError, match="leave out closed_vocabulary"):
         train("closed bpe", ["text"])
 
 

@@ -21,5 +21,5 @@ def test_the_end_comes_after_the_last_byte_and_training_changes_nothing() -> Non
 
 
 def test_bytes_cannot_be_closed() -> None:
-    with pytest.raises(UserError, match="leave out --closed-vocabulary"):
+    with pytest.raises(UserError, match="leave out closed_vocabulary"):
         train("closed bytes", ["a"])

@@ -91,7 +91,7 @@ def test_figures_of_a_part_stand_for_the_whole(text):
         ({"minutes": 1, "widht": 3}, "unknown setting 'widht'; did you mean 'width'"),
         ({"steps": 1, "window": 4096}, "window must be at most the context_length"),
         ({"steps": 1, "seed": 2**40}, "seed must be a whole number from 0"),
-        ({"model": "ngram", "minutes": 1}, "ngram counts its text once, so it takes no --minutes"),
+        ({"model": "ngram", "minutes": 1}, "ngram counts its text once, so it takes no minutes"),
         ({"steps": 1, "final_rate": 2.0}, "final_rate must be a number from 0 to 1"),
     ],
 )

@@ -35,7 +35,7 @@ def assert_loads(folder: Path, step: int, *notes: int) -> Checkpoints:
     assert found is not None
     assert found.facts == checkpoint(step).facts
     assert_same_tensors(found.tensors, checkpoint(step).tensors)
-    expected = [f"the checkpoint of step {each} is torn or changed and was passed over" for each in notes]
+    expected = [f"the checkpoint of step {each} is damaged and was skipped" for each in notes]
     assert checkpoints.notes == expected
     return checkpoints
 
@@ -154,7 +154,7 @@ def test_training_goes_on_from_the_one_before_a_torn_one_to_the_same_end(tmp_pat
             go_on(tmp_path / "torn", "gru", HARD, stop)
     truncate(tmp_path / "torn" / "checkpoints" / "000000009.safetensors")
     resumed, notes = go_on(tmp_path / "torn", "gru", HARD)
-    assert notes == ["the checkpoint of step 9 is torn or changed and was passed over"]
+    assert notes == ["the checkpoint of step 9 is damaged and was skipped"]
     assert_same_tensors(resumed.model.state_dict(), whole.model.state_dict())
 
 

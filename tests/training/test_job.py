@@ -97,7 +97,7 @@ def test_what_was_asked_for_before_may_be_asked_for_again(job, asked):
         ({"steps": 60}, "steps is 50 in the unfinished training, but 60 was asked for"),
         ({"model": "lstm"}, "model is gru in the unfinished training, but lstm was asked for"),
         ({"minutes": 3.0}, "minutes is None in the unfinished training, but 3.0 was asked for"),
-        ({"size": "large"}, "'size' cannot be given with --resume"),
+        ({"size": "large"}, "'size' cannot be given when resuming"),
     ],
 )
 def test_anything_else_is_refused_by_name(job, asked, sentence):

@@ -212,7 +212,7 @@ def test_a_changed_byte_of_what_training_reads_is_refused_by_name(stopped, name)
 def test_a_changed_corpus_is_refused_by_name(stopped, text):
     before = text.read_text()
     text.write_text(before.replace("cow", "pig"))
-    with pytest.raises(UserError, match="cows.txt' has changed since training began; bring the old text back"):
+    with pytest.raises(UserError, match="cows.txt' has changed since training began; restore the old text"):
         resume("cows")
     text.write_text(before)
     assert resume("cows").verify() == []
@@ -250,7 +250,7 @@ def test_resuming_replaces_no_folder_that_was_not_to_be_overwritten(stopped):
     mine = Path("runs/cows")
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    with pytest.raises(UserError, match="'runs/cows' was made after that training began; move it away"):
+    with pytest.raises(UserError, match="'runs/cows' was written after that training began; move it away"):
         resume("runs/cows")
     assert (mine / "thesis.txt").read_text() == "years of work"
     mine.rename("runs/thesis")

@@ -35,7 +35,7 @@ def test_a_signal_ends_the_step_stores_it_and_says_how_to_go_on(commands, text, 
     (step,) = Checkpoints(UNFINISHED).steps()
     assert found == code
     assert said.splitlines()[-1] == (
-        f"chainrule: stopped after step {step}; go on with: chainrule train --resume runs/cows"
+        f"chainrule: stopped after step {step}; resume with: chainrule train --resume runs/cows"
     )
     assert "Traceback" not in said
     assert not RUN.exists()
@@ -78,7 +78,7 @@ def test_ctrl_c_outside_the_loop_says_how_to_go_on_too(text, monkeypatch):
     monkeypatch.setattr("chainrule.tasks.language.evaluate_shards", press)
     from chainrule.errors import Stopped
 
-    with pytest.raises(Stopped, match="interrupted; go on with: chainrule train --resume runs/cows") as stop:
+    with pytest.raises(Stopped, match="interrupted; resume with: chainrule train --resume runs/cows") as stop:
         chainrule.train(text, model="bow", size="tiny", tokenizer="characters", steps=2, path=RUN)
     assert stop.value.exit_code == 130
 
@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(commands, text, small_disk
     assert code == 2, said
     sentence = said.splitlines()[-1]
     assert sentence.startswith("chainrule: the disk is full")
-    assert sentence.endswith("go on with: chainrule train --resume runs/cows")
+    assert sentence.endswith("resume with: chainrule train --resume runs/cows")
     assert "Traceback" not in said
     assert Checkpoints(UNFINISHED).load() is not None
     ballast.unlink()
@@ -158,7 +158,7 @@ def test_a_second_trainer_of_one_run_is_refused_at_once(commands, text):
         assert "another process is training 'runs/cows' now" in said.splitlines()[-1]
     code, said = commands.run(*REQUEST, "--steps", 5)
     assert code == 2
-    assert "a training of 'runs/cows' is not finished" in said
+    assert "a training of 'runs/cows' is unfinished" in said
     first.send(signal.SIGINT)
     code, said = first.wait()
     assert code == 130
@@ -177,7 +177,7 @@ def test_the_command_itself_is_interrupted_and_resumed(text):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "go on with: chainrule train --resume runs/cows" in said
+    assert "resume with: chainrule train --resume runs/cows" in said
     done = subprocess.run(
         [*command, "train", "--resume", str(RUN)], capture_output=True, text=True, env=environment, timeout=120
     )

@@ -144,8 +144,8 @@ def test_one_document_is_cut_so_that_something_is_left_to_measure_on(tmp_path):
         ({"validation_fraction": 1.0}, "the validation fraction must be at least 0 and below 1"),
         ({"split": "random"}, "split must be one of"),
         ({"unit": "word"}, "unit 'word' is not known"),
-        ({"tokenizer": "bpe", "vocabulary_size": 100}, "at least 257 tokens; got 100"),
-        ({"tokenizer": "bytes", "closed_vocabulary": True}, "leave out --closed-vocabulary"),
+        ({"tokenizer": "bpe", "vocabulary_size": 100}, "at least 257 tokens, for 256 bytes and <eos>; got 100"),
+        ({"tokenizer": "bytes", "closed_vocabulary": True}, "leave out closed_vocabulary"),
         ({"smoothing": "imported"}, "is for models read from a file"),
     ],
 )

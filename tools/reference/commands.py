@@ -20,7 +20,9 @@ def page() -> str:
     return paragraphs(
         "# Commands",
         "`chainrule COMMAND --help` shows the same in the terminal. Exit codes: 0 done, 2 a mistake in what was asked, "
-        "130 interrupted.",
+        "130 interrupted. An error is one line on standard error and, with `--json`, an object on standard output: "
+        '`{"error": {"message": "...", "exit_code": 2}}`. `chainrule --install-completion` makes the shell complete '
+        "commands, flags, models and runs.",
         overview,
         *(_command(name, group.commands[name]) for name in names),
     )

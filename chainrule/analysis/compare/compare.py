@@ -16,7 +16,7 @@ from chainrule import registry
 from chainrule.analysis.compare.entrants import Entrant, file_name
 from chainrule.analysis.compare.expectations import check_expectations
 from chainrule.analysis.compare.measure import CommonText, ModelScores, load, measure, save
-from chainrule.analysis.compare.report import Report
+from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.compare.table import make_table
 from chainrule.analysis.compare.write import write_report
 from chainrule.config import to_json
@@ -24,7 +24,7 @@ from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
 from chainrule.data.prepare import TextSource, choose_tokenizer
 from chainrule.data.split import Splitting
-from chainrule.errors import Stopped, UserError
+from chainrule.errors import Argument, Stopped, UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models.contract import Counts
 from chainrule.runs.folder import HOME, RESUMABLE, Run, describe_files, unfinished
@@ -73,7 +73,7 @@ def default_path(inputs: Iterable[str]) -> Path:
 
 def compare(
     asked: Comparison, path: Path, overwrite: bool = False, tell: Callable[[str], None] = lambda line: None
-) -> Report:
+) -> NotebookReport:
     """Make the comparison in `path`, write its report into `path`/report and return it.
 
     `tell` receives a line for people when a model begins and when it is done.
@@ -102,7 +102,9 @@ def compare(
         measured.append(found)
         tell(_line(found, text))
     table = make_table(measured, text, failed)
-    report = Report(list(asked.inputs), asked.minutes, table, check_expectations(measured, text, table), measured)
+    report = NotebookReport(
+        list(asked.inputs), asked.minutes, table, check_expectations(measured, text, table), measured
+    )
     write_report(report, path / "report")
     return report
 
@@ -134,10 +136,10 @@ def _begin(fingerprint: dict[str, object], path: Path) -> None:
             known = None
         if known != fingerprint:
             what = "of another text, or with other settings" if known else "that is damaged"
-            raise UserError(f"'{path}' holds a comparison {what}; choose another name with --as, or pass --overwrite")
+            raise UserError(f"'{path}' has a comparison {what}; choose another name", Argument("overwrite"))
         return
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UserError(f"'{path}' exists and is not a comparison; choose another name with --as")
+        raise UserError(f"'{path}' exists and is not a comparison; choose another name")
     try:
         path.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(fingerprint, indent=1), encoding="utf-8")
@@ -158,7 +160,7 @@ def _remove(path: Path) -> None:
     if not path.exists():
         return
     if not (path / PLAN).is_file():
-        raise UserError(f"'{path}' is not a comparison, so it is not overwritten; choose another name with --as")
+        raise UserError(f"'{path}' is not a comparison, so it is not overwritten; choose another name")
     shutil.rmtree(path)
 
 

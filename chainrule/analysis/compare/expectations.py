@@ -41,10 +41,10 @@ class Expectation:
     @property
     def verdict(self) -> str:
         if self.interval is None:
-            return "cannot be told"
+            return "too few documents to tell"
         if self.is_met:
             return "so it is"
-        return "here it is the other way round" if self.interval[1] < 0 else "here they are level"
+        return "the opposite here" if self.interval[1] < 0 else "no significant difference here"
 
 
 def check_expectations(measured: list[ModelScores], text: CommonText, table: Table) -> list[Expectation]:

@@ -64,7 +64,7 @@ class CommonText:
         kept = [documents for documents in batches if len(documents)]
         total = sum(int(documents.sizes.sum()) for documents in kept)
         if not total:
-            raise UserError("there is no text to measure on; raise --validation-fraction, or name one with --test")
+            raise UserError("there is no text to measure on; raise validation_fraction, or name a test text")
         stride, number = -(-total // MOST_BYTES), 0
         self.batches: list[Documents] = []
         for documents in kept:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from chainrule.analysis.compare.plots import Plot
+from chainrule.analysis.compare.plots import Plot, draw_plots
 from chainrule.analysis.compare.report import Report
 from chainrule.analysis.compare.table import cells, columns
 
@@ -23,15 +23,27 @@ class EmbeddedPlot:
 
 def render_page(report: Report, plots: list[Plot]) -> str:
     """The HTML: verdict, table, plots, what was expected, and what each model writes."""
-    template = _environment().get_template("report.html.j2")
-    return template.render(
-        report=report,
-        table=report.table,
-        text=", ".join(report.inputs) or "runs",
-        columns=columns(report.table),
-        rows=[cells(row) for row in report.table.rows],
-        plots=[EmbeddedPlot(each.title, _base64(each.light), _base64(each.dark)) for each in plots],
-        shown_characters=SAMPLE_CHARACTERS,
+    return _render("report.html.j2", report, plots)
+
+
+def render_fragment(report: Report) -> str:
+    """Verdict, table and plots, for a notebook."""
+    return _render("notebook.html.j2", report, draw_plots(report))
+
+
+def _render(template: str, report: Report, plots: list[Plot]) -> str:
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            report=report,
+            table=report.table,
+            text=", ".join(report.inputs) or "runs",
+            columns=columns(report.table),
+            rows=[cells(row) for row in report.table.rows],
+            plots=[EmbeddedPlot(each.title, _base64(each.light), _base64(each.dark)) for each in plots],
+            shown_characters=SAMPLE_CHARACTERS,
+        )
     )
 
 

@@ -5,7 +5,6 @@ colour-blind people tell apart; each family of models has its own marker.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,25 +27,24 @@ GAP = 0.045  # between two names, as a share of the height
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot as SVG, once for light and once for dark pages."""
+    """A plot as SVG, once for light and once for dark pages, and as PNG."""
 
     title: str
+    name: str  # of its files
     light: bytes
     dark: bytes
+    png: bytes
 
 
-def draw_plots(report: Report, folder: Path) -> list[Plot]:
-    """Both plots; the light ones are also written to `folder` as time.svg, time.png, parameters.svg, parameters.png."""
+def draw_plots(report: Report) -> list[Plot]:
+    """Bits against time, and against parameters."""
     found = []
     for title, name, draw in ((TIME, "time", _against_time), (PARAMETERS, "parameters", _against_parameters)):
         with styled(_style(DARK)):
             dark = to_svg(draw(report, DARK))
         with styled(_style(LIGHT)):
             figure = draw(report, LIGHT)
-            light = to_svg(figure)
-            (folder / f"{name}.png").write_bytes(to_png(figure))
-        (folder / f"{name}.svg").write_bytes(light)
-        found.append(Plot(title, light, dark))
+            found.append(Plot(title, name, to_svg(figure), dark, to_png(figure)))
     return found
 
 

@@ -141,7 +141,7 @@ def _notes(kept: list[ModelScores], text: CommonText) -> list[str]:
     ]
     if len(text.sizes) < FEWEST:
         notes.append(
-            f"{len(text.sizes)} documents are too few to tell which differences are real; use --unit line or block"
+            f"{len(text.sizes)} documents are too few for significance tests; use smaller ones (unit line or block)"
         )
     if text.is_thinned:
         notes.append(f"of a longer text, {text.total_bytes:,} bytes from all over it were measured")
@@ -160,18 +160,14 @@ def _comparable(measured: list[ModelScores]) -> tuple[list[ModelScores], list[st
             left_out.append(f"{each.label}: its scores do not sum to one")
         elif not np.isfinite(each.nats).all():
             impossible = int((~np.isfinite(each.nats)).sum())
-            left_out.append(f"{each.label}: it takes {impossible:,} of {len(each.nats):,} documents for impossible")
+            left_out.append(f"{each.label}: it gives {impossible:,} of {len(each.nats):,} documents probability zero")
         else:
             fine.append(each)
     groups = Counter("" if each.is_lossless else each.tokenizer for each in fine)
     kind = max(groups, key=lambda group: (groups[group], group == "")) if groups else ""
     for each in fine:
         if ("" if each.is_lossless else each.tokenizer) != kind:
-            why = (
-                "a closed vocabulary hides text that the others show"
-                if kind == ""
-                else "it shows text that others hide"
-            )
+            why = "its closed vocabulary replaces words by <unk>" if kind == "" else "the others replace words by <unk>"
             left_out.append(f"{each.label}: {why}, so they cannot be compared")
     return [each for each in fine if ("" if each.is_lossless else each.tokenizer) == kind], left_out
 

@@ -15,4 +15,8 @@ def write_report(report: Report, folder: Path) -> None:
     (folder / "table.json").write_text(json.dumps(facts(report), indent=1, ensure_ascii=False), encoding="utf-8")
     (folder / "table.csv").write_text(to_csv(report.table), encoding="utf-8")
     (folder / "table.md").write_text(to_markdown(report.table), encoding="utf-8")
-    (folder / "index.html").write_text(render_page(report, draw_plots(report, folder)), encoding="utf-8")
+    plots = draw_plots(report)
+    for plot in plots:
+        (folder / f"{plot.name}.svg").write_bytes(plot.light)
+        (folder / f"{plot.name}.png").write_bytes(plot.png)
+    (folder / "index.html").write_text(render_page(report, plots), encoding="utf-8")

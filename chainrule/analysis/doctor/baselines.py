@@ -24,7 +24,7 @@ from chainrule.training.finding import Finding, Severity
 VALIDATION_BYTES = 1 << 20  # that are compressed, at the most
 TRAINING_BYTES = 4 << 20  # that lzma reads first
 ZLIB_WINDOW, BZ2_BLOCK = 1 << 15, 900_000
-LEARN_MORE = "count (chainrule train TEXT --model ngram --order 7), or, unless it overfits, train longer"
+LEARN_MORE = "use an n-gram (chainrule train TEXT --model ngram --order 7) or, unless it overfits, train longer"
 COUNT_MORE = "use a higher --order, or --smoothing modified-kneser-ney"
 LEVEL = 0.01  # two figures with a smaller relative difference are level
 
@@ -87,11 +87,11 @@ def look_at_baselines(subject: Subject) -> list[Finding]:
     train, validation, quality = subject.shards("train"), subject.shards("validation"), subject.quality
     if train is None or validation is None or quality is None:
         advice = "measure it on other text: chainrule evaluate RUN OTHER.txt"
-        return [Finding("quality", "note", "cannot be told: it was not measured on validation text of its own", advice)]
+        return [Finding("quality", "note", "unknown: it was not measured on validation text", advice)]
     if quality["loss"] is None:
-        why = "some of the validation text is impossible for this model, or its scores do not sum to one"
+        why = "some of the validation text has probability zero, or the scores do not sum to one"
         advice = "compare it with a smoothed model (--model ngram --smoothing modified-kneser-ney)"
-        return [Finding("quality", "note", f"cannot be told: {why}", advice)]
+        return [Finding("quality", "note", f"unknown: {why}", advice)]
     nats = float(quality["loss"])
     others = {} if train.part.tokens > MOST_TOKENS else _by_counting(subject, train, validation)
     if validation.changed_documents(subject.tokenizer):
@@ -114,11 +114,11 @@ def _by_counting(subject: Subject, train: TokenShards, validation: TokenShards) 
 
 def _verdict(mine: float, others: dict[str, float], form: str, measure: str, subject: Subject) -> list[Finding]:
     """A finding that names the baselines that are better, level and worse, with how much."""
-    ways: dict[str, list[str]] = {"worse than": [], "level with": [], "better than": []}
+    ways: dict[str, list[str]] = {"worse than": [], "on a par with": [], "better than": []}
     for name, theirs in sorted(others.items(), key=lambda item: item[1]):
         gap = mine / theirs - 1
-        way = "level with" if abs(gap) < LEVEL else "worse than" if gap > 0 else "better than"
-        by = "" if way == "level with" else f" by {abs(gap):.1%}"
+        way = "on a par with" if abs(gap) < LEVEL else "worse than" if gap > 0 else "better than"
+        by = "" if way == "on a par with" else f" by {abs(gap):.1%}"
         ways[way].append(f"{name} ({form.format(theirs)}){by}")
     found = "; ".join(
         [f"{form.format(mine)} {measure}", *(f"{way} {', '.join(names)}" for way, names in ways.items() if names)]

@@ -33,7 +33,7 @@ def look_at_course(subject: Subject) -> list[Finding]:
 
 def _unfinished(subject: Subject, last: Record) -> Finding:
     found = f"it stopped at step {last['step']:,}, {last['progress']:.0%} of its budget"
-    return Finding("unfinished", "note", found, f"go on with: chainrule train --resume {subject.path}")
+    return Finding("unfinished", "note", found, f"resume with: chainrule train --resume {subject.path}")
 
 
 def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding]:
@@ -41,7 +41,7 @@ def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding
     measured = [each for each in evaluations if each["loss"] is not None]
     if not measured:
         advice = "keep some text aside (--validation-fraction 0.1, or --validation OTHER.txt)"
-        return [Finding("overfitting", "note", "cannot be told: no text was kept aside for validation", advice)]
+        return [Finding("overfitting", "note", "unknown: no text was kept aside for validation", advice)]
     losses = column(measured, "loss")
     best, step = losses.min(), measured[int(losses.argmin())]["step"]
     since = measured[-2]["step"] if len(measured) > 1 else 0
@@ -49,9 +49,7 @@ def _fit(steps: Sequence[Record], evaluations: Sequence[Record]) -> list[Finding
     training = mean_loss(steps, since, measured[-1]["step"])
     now = f"loss is now {losses[-1]:.3f} in validation and {training:.3f} in training"
     if training < (1 - WIDE) * losses[-1]:
-        advice = (
-            "more weight_decay (0.03) or dropout, or more text: what it learns of its text is not all true of others"
-        )
+        advice = "use more weight_decay (0.03) or dropout, or more text: a part of what it learns does not generalise"
         return [Finding("wide gap", "note", f"validation loss was best {where}, {best:.3f}, but {now}", advice)]
     return [Finding("overfitting", "good", f"none: validation loss was best {where}, {best:.3f}; {now}")]
 
@@ -71,6 +69,6 @@ def _pace(evaluations: Sequence[Record]) -> list[Finding]:
             "still falling",
             "note",
             f"validation loss fell from {before['loss']:.3f} to {last['loss']:.3f} in the last {share:.0%} of training",
-            "train longer, or, if there is no time, with a higher learning_rate",
+            "train longer or, if there is no time, with a higher learning_rate",
         )
     ]

@@ -22,14 +22,14 @@ def look_at_data(subject: Subject) -> list[Finding]:
     """Findings about the text that the run was trained and measured on."""
     train, validation = subject.shards("train"), subject.shards("validation")
     if train is None:
-        advice = "look at a run that was trained here, not merged or imported"
-        return [Finding("text", "note", "cannot be looked at: it is not kept with the run", advice)]
+        advice = "examine a run that was trained here rather than merged or imported"
+        return [Finding("text", "note", "cannot be examined: it is not stored with the run", advice)]
     found = [*find_repeats(train), *find_dominant(train, subject)]
     if validation is not None:
         found += [*find_seen(train, validation), *find_shared(train, validation, subject)]
     if not found:
-        seen = "" if validation is None else ", nor validation text that training has"
-        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on; hardly any copies{seen}")]
+        seen = "" if validation is None else ", and no validation text in training"
+        found = [Finding("text", "good", f"{train.part.text_bytes:,} bytes to train on; hardly any duplicates{seen}")]
     return found
 
 
@@ -41,8 +41,8 @@ def find_repeats(train: TokenShards) -> list[Finding]:
     severity = _severity(share, REPEATED)
     if severity is None:
         return []
-    found = f"{repeated:,} of {len(hashes):,} training documents are copies of others, {share:.0%} of the text"
-    return [Finding("repeated documents", severity, found, "remove the copies, unless their number means something")]
+    found = f"{repeated:,} of {len(hashes):,} training documents are duplicates, {share:.0%} of the text"
+    return [Finding("duplicate documents", severity, found, "remove the duplicates, unless their frequency matters")]
 
 
 def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
@@ -53,9 +53,9 @@ def find_seen(train: TokenShards, validation: TokenShards) -> list[Finding]:
     severity = _severity(share, SEEN)
     if severity is None:
         return []
-    found = f"{is_seen.sum():,} of {len(hashes):,} validation documents ({share:.1%} of the text) are in training too"
-    advice = "take them out of the training text, or let Chainrule split it (without --validation and --split tail)"
-    return [Finding("validation text was seen", severity, found, advice)]
+    found = f"{is_seen.sum():,} of {len(hashes):,} validation documents ({share:.1%} of the text) are in training, too"
+    advice = "remove them from the training text, or let Chainrule split it (without --validation and --split tail)"
+    return [Finding("validation text in training", severity, found, advice)]
 
 
 def find_shared(train: TokenShards, validation: TokenShards, subject: Subject) -> list[Finding]:
@@ -70,12 +70,12 @@ def find_shared(train: TokenShards, validation: TokenShards, subject: Subject) -
     quoted = visible(" ".join(text.split()))[:QUOTED].strip("\ufffd")
     place = validation.place(0, overlap.start, subject.tokenizer)
     found = (
-        f"{overlap.share:.1%} of the validation text is in passages of {length} tokens or more that training has word "
-        f"for word; the longest stretch of them, {overlap.length:,} tokens, begins '{quoted}' in "
+        f"{overlap.share:.1%} of the validation text is in passages of {length} tokens or more that occur word for "
+        f"word in the training text; the longest, {overlap.length:,} tokens, begins '{quoted}' in "
         f"{place.path}:{place.line}"
     )
     advice = "keep texts that quote each other, or versions of one text, on the same side of the split"
-    return [Finding("passages were seen", severity, found, advice)]
+    return [Finding("passages in training", severity, found, advice)]
 
 
 def find_dominant(train: TokenShards, subject: Subject) -> list[Finding]:

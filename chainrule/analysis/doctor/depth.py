@@ -86,20 +86,22 @@ def _describe_depth(gradients: Gradients) -> list[Finding]:
         advice = "use residual connections or a pre-norm (norm_placement=pre, residual=true), or fewer layers"
         return [Finding("gradients vanish with depth", "problem", path, advice)]
     if first > top * UNEVEN:
-        return [Finding("gradients grow with depth", "note", path, "clip them, lower the rates, or use norms")]
+        return [
+            Finding(
+                "gradients grow with depth", "note", path, "clip them, lower the learning rates, or add normalisation"
+            )
+        ]
     return [Finding("gradients by depth", "good", path)]
 
 
 def _describe_reach(gradients: Gradients, model: NeuralModel) -> list[Finding]:
     if not len(gradients.distances):
-        return [
-            Finding("gradients in time", "note", "cannot be told: no table of token vectors was found in the model")
-        ]
+        return [Finding("gradients in time", "note", "unknown: the model declares no token embedding")]
     if model.receptive_field is not None or not gradients.distances[0] > 0:
         return []  # how far back it looks is one of its settings
     reach, most = gradients.reach, len(gradients.distances) - 1
-    end = f"{reach:,} tokens back" if reach < most else f"{most:,} tokens back, the farthest that was looked at"
-    found = f"the farthest word with {FAINT:.0%} of the gradient at the last one is {end}"
+    end = f"{reach:,} tokens back" if reach < most else f"{most:,} tokens back, the farthest examined"
+    found = f"the farthest token whose gradient is {FAINT:.0%} of the last one's is {end}"
     if reach < min(SHORT_REACH, most):
         advice = "gates remember longer (--model lstm or gru), and attention looks back directly (--model transformer)"
         return [Finding("gradients vanish in time", "note", found, advice)]
@@ -113,7 +115,7 @@ def draw(gradients: Gradients, picture: Path) -> list[Finding]:
     except OSError as error:
         notes = [f"'{picture}' could not be written: {error.strerror}"]
     if notes:
-        return [Finding("picture", "note", note, "then ask the doctor again") for note in notes]
+        return [Finding("picture", "note", note, "then run the doctor again") for note in notes]
     return [Finding("picture", "good", f"gradients by layer and by distance are drawn in {picture}")]
 
 

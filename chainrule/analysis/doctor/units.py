@@ -132,7 +132,7 @@ def look_at_units(subject: Subject) -> list[Finding]:
 def _describe(layers: list[UnitLayer], tokens: int) -> list[Finding]:
     kinds = (
         ("dead units", "never above zero", [each for each in layers if each.nonlinearity == RELU],
-         "lower the rates (learning_rate, matrix_learning_rate), which push units there, or use activation=gelu; or, "
+         "lower the rates (learning_rate, matrix_learning_rate), which can kill units, or use activation=gelu; or, "
          "if quality is good, a smaller hidden_width"),
         ("saturated units", "nearly always at a bound", [each for each in layers if each.nonlinearity != RELU],
          "lower the rates (learning_rate, matrix_learning_rate), clip gradients, or add weight_decay=0.01"),

@@ -86,7 +86,7 @@ def explain_prompt(
     possible = logits if prompt.allowed is None else np.where(prompt.allowed, logits, -np.inf)
     if not model.is_normalised:
         notes.append(
-            "its scores do not sum to one: the distribution is made from them, surprise and ladder are of the scores "
+            "its scores do not sum to one: the distribution is normalised, but surprisal and ladder show the scores "
             "themselves"
         )
     chosen = _find(tokenizer, token, logits, notes) if isinstance(token, str) else token
@@ -96,7 +96,7 @@ def explain_prompt(
     seen[tokenizer.eos] = False  # the boundary of documents is not text, and not penalised when sampling either
     importance = weigh(model, ids, chosen)
     if learns(model) and importance.gradient is None:
-        notes.append("there is no importance by gradient, as this model declares no table of token vectors")
+        notes.append("importance by gradient is not available, as this model declares no token embedding")
     return Explanation(
         model=architecture_of(model),
         text=prompt.text,
@@ -119,8 +119,8 @@ def _read(model: LanguageModel, tokenizer: Tokenizer, text: str) -> tuple[Prompt
     notes = []
     if prompt.allowed is not None:
         notes.append(
-            "the space at the end is taken for the beginning of the next token: the distribution has only tokens that "
-            "begin with one, and all other figures are of the text without it"
+            "the space at the end belongs to the next token: the distribution has only tokens that begin with a space, "
+            "and all other figures are for the text without it"
         )
     if len(prompt.ids) > MOST_READ:
         prompt = replace(prompt, ids=prompt.ids[-MOST_READ:])
@@ -150,7 +150,7 @@ def _find(tokenizer: Tokenizer, token: str, logits: np.ndarray, notes: list[str]
         return tokenizer.eos
     spelled = [ids for each in (f" {token}", token) if token and len(ids := tokenizer.encode_within(each))]
     if not spelled:
-        raise UserError(f"the text {token!r} holds no token; give the token whose probability is to be explained")
+        raise UserError(f"the text {token!r} is not a token; give the token to explain")
     fewest = min(map(len, spelled))
     ids = max((ids for ids in spelled if len(ids) == fewest), key=lambda ids: logits[ids[0]])
     if fewest > 1:

@@ -121,7 +121,7 @@ class StreamView(NamedTuple):
             abs(stream.logit - stream.capped_logit) > 1e-3,
             list(tokens[len(tokens) - len(stream.lens[0]) :]),
             make_strips(tokens, {name: weights[-1] for name, weights in heads.items()}),
-            [make_heat_map(weights, name, SMALL_MAP) for name, weights in heads.items()],
+            [make_heat_map(weights, name, SMALL_MAP, 1.0, tokens, tokens) for name, weights in heads.items()],
         )
 
 
@@ -141,7 +141,7 @@ class GatesView(NamedTuple):
                 is_gate = float(values.min()) >= 0  # gates are from 0 to 1, states and candidates have a sign
                 means[name] = values.mean(1) if is_gate else np.abs(values).mean(1)
                 scale = 1.0 if is_gate else float(np.abs(values).max())
-                maps.append(make_heat_map(values.T, name, LARGE_MAP, scale))
+                maps.append(make_heat_map(values.T, name, LARGE_MAP, scale, columns=tokens))
         influence = np.array(gates.influence)
         shares = {"influence": influence / (influence.max() or 1.0)}
         return cls(make_strips(tokens, shares), make_strips(tokens, means), maps)

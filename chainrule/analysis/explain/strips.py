@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from chainrule.analysis.explain.heat_map import heat_map_uri
 
 SHOWN_TOKENS = 40  # the latest, where each has a column
-LEAST_HEIGHT = 40  # of a heat map, in pixels
+LEAST_HEIGHT, LARGEST = 40, 480  # of a heat map, in pixels
+LABEL_HEIGHT = 12  # pixels
 
 
 class TintedToken(NamedTuple):
@@ -42,13 +44,22 @@ class Strips:
     strips: list[Strip]
 
 
+class Label(NamedTuple):
+    """A token beside a heat map, at the middle of its row or column in pixels."""
+
+    token: str
+    place: float
+
+
 class HeatMap(NamedTuple):
-    """A matrix as a picture."""
+    """A matrix as a picture, with tokens as labels of its rows and columns where these are tokens."""
 
     caption: str
     width: int
     height: int
     source: str
+    rows: list[Label]
+    columns: list[Label]
 
 
 def make_strips(tokens: Sequence[str], rows: Mapping[str, np.ndarray], scale: float = 1.0) -> Strips:
@@ -61,7 +72,27 @@ def make_strips(tokens: Sequence[str], rows: Mapping[str, np.ndarray], scale: fl
     return Strips(list(tokens[first:]), strips)
 
 
-def make_heat_map(values: np.ndarray, caption: str, size: int, scale: float = 1.0) -> HeatMap:
-    """A picture of so many pixels' width for values (rows, columns) from -scale to scale."""
-    height = max(round(size * min(values.shape[0] / max(values.shape[1], 1), 1.0)), LEAST_HEIGHT)
-    return HeatMap(caption, size, height, heat_map_uri(values / scale))
+def make_heat_map(
+    values: np.ndarray,
+    caption: str,
+    size: int,
+    scale: float = 1.0,
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> HeatMap:
+    """A picture for values (rows, columns) from -scale to scale, at least `size` pixels wide, more if labels need it.
+
+    Where there are too many tokens for all of them to be labels, every second or third is one, and so on.
+    """
+    width = max(size, min(LABEL_HEIGHT * len(columns), LARGEST))
+    height = max(round(width * min(values.shape[0] / max(values.shape[1], 1), 1.0)), LEAST_HEIGHT)
+    labels = _place_labels(rows, height), _place_labels(columns, width)
+    return HeatMap(caption, width, height, heat_map_uri(values / scale), *labels)
+
+
+def _place_labels(tokens: Sequence[str], length: int) -> list[Label]:
+    """Labels along a side of so many pixels."""
+    if not tokens:
+        return []
+    each = length / len(tokens)
+    return [Label(tokens[at], (at + 0.5) * each) for at in range(0, len(tokens), ceil(LABEL_HEIGHT / each))]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from chainrule.analysis.explain.prediction import Prediction
 from chainrule.models.explanation import Gates, InnerTerms, Ladder, Mixture, Positions, ResidualStream, Series
-from chainrule.progress import visible
+from chainrule.progress import times, visible
 from chainrule.progress import visible_token as show
 
 SHOWN_TOKENS = 12  # of those that mattered most
@@ -53,7 +53,7 @@ def _heading(explanation: Prediction) -> Text:
 
 def _distribution(explanation: Prediction) -> Iterator[Section]:
     found = explanation.distribution
-    table = _table("the distribution of the next token", "token", "probability", "as drawn", "")
+    table = _table("the distribution of the next token", "token", "probability", "as sampled", "")
     largest = max((each.probability for each in found.top), default=1.0) or 1.0
     for each in found.top:
         style = "dim" if each.filtered == 0 else ""
@@ -61,9 +61,9 @@ def _distribution(explanation: Prediction) -> Iterator[Section]:
         bar = _bar(each.probability / largest)
         table.add_row(Text(show(each.token)), f"{each.probability:.4f}", drawn, bar, style=style)
     yield table
-    cut = f"; the filters cut {found.cut:,} tokens, {found.cut_probability:.4f} in all" if found.cut else ""
-    others = f"{found.others:,} other tokens share {found.others_probability:.4f}"
-    others = others if found.others else "there are no others"
+    cut = f"; the filters remove {found.cut:,} tokens with probability {found.cut_probability:.4f}" if found.cut else ""
+    others = f"{found.others:,} other tokens together {found.others_probability:.4f}"
+    others = others if found.others else "no other tokens"
     yield Text(f"{others}; entropy {found.entropy_bits:.2f} bits{cut}\n", style="dim")
 
 
@@ -73,8 +73,8 @@ def _tokens(explanation: Prediction) -> Iterator[Section]:
     if not tokens:
         return
     gradient = importance.gradient
-    names = ["token", "surprise", "left out", *(["gradient"] if gradient is not None else []), ""]
-    table = _table(f"what mattered for '{show(explanation.token)}' (nats; above 0 for it)", *names)
+    names = ["token", "surprisal", "left out", *(["gradient"] if gradient is not None else []), ""]
+    table = _table(f"which tokens mattered for '{show(explanation.token)}' (nats; positive: for it)", *names)
     known = [abs(each) for each in importance.left_out if each is not None]
     top = max((each for each in known if each < float("inf")), default=0.0) or 1.0
     for place in range(max(len(tokens) - SHOWN_TOKENS, 0), len(tokens)):
@@ -115,10 +115,10 @@ def _by_token(title: str, tokens: Sequence[str], columns: Mapping[str, Sequence[
 
 
 def _ladder(ladder: Ladder) -> Iterator[Section]:
-    names = ("order", "context", "seen", "counted as", "discount", "own part", "weight", "contribution")
+    names = ("order", "context", "seen", "counted", "discount", "own part", "weight", "adds")
     table = _table(f"the back-off ladder ({ladder.smoothing})", *names, left=2)
     for rung in ladder.rungs:
-        context = " ".join(map(show, rung.context)) or ("(nothing)" if rung.order else "(any token)")
+        context = " ".join(map(show, rung.context)) or ("(none)" if rung.order else "(uniform)")
         table.add_row(
             str(rung.order),
             Text(context),
@@ -139,9 +139,9 @@ def _evidence(explanation: Prediction) -> Iterator[Section]:
     if evidence is None:
         return
     found = (
-        f"'{show(evidence.context)}' stands {evidence.count:,} times in the training text, {evidence.followed:,} times "
+        f"'{show(evidence.context)}' occurs {times(evidence.count)} in the training text, {times(evidence.followed)} "
     )
-    yield Text(f"{found}with '{show(explanation.token)}' after it", style="bold")
+    yield Text(f"{found}followed by '{show(explanation.token)}'", style="bold")
     for each in evidence.sightings:
         line = Text(f"{each.path}:{each.line}: ", style="dim")
         line.append(_in_one_line(each.before), style="")
@@ -155,7 +155,7 @@ def _in_one_line(text: str) -> str:
 
 
 def _mixture(inside: Mixture) -> Iterator[Section]:
-    title = f"the parts of the mix (weights go by {inside.by})"
+    title = f"the parts of the mix (weights by {inside.by})"
     table = _table(title, "part", "weight", "probability", "contribution", "")
     top = max(share.contribution for share in inside.shares) or 1.0
     for share in inside.shares:
@@ -169,7 +169,7 @@ def _mixture(inside: Mixture) -> Iterator[Section]:
 def _residual_stream(inside: ResidualStream, tokens: Sequence[str], token: str) -> Iterator[Section]:
     yield _contributions(inside)
     yield _lens(inside, token)
-    looks = _table("\nwhere every head looks, from the last position", "head", "at", left=2)
+    looks = _table("\nwhat each head attends to from the last position", "head", "token and weight", left=2)
     for layer, heads in enumerate(inside.attention, 1):
         for head, weights in enumerate(heads, 1):
             best = weights[-1].argsort()[::-1][:4]
@@ -181,7 +181,7 @@ def _residual_stream(inside: ResidualStream, tokens: Sequence[str], token: str) 
 
 def _contributions(inside: ResidualStream) -> Table:
     capped = f" (capped: {inside.capped_logit:.3f})" if abs(inside.logit - inside.capped_logit) > 1e-3 else ""
-    table = _table(f"who made the logit, {inside.logit:.3f}{capped}", "part", "adds", "")
+    table = _table(f"contributions to the logit, {inside.logit:.3f}{capped}", "part", "adds", "")
     ordered = sorted(inside.contributions, key=lambda each: -abs(each.logit))
     top = abs(ordered[0].logit) or 1.0
     for each in ordered[:SHOWN_TOKENS]:
@@ -196,7 +196,7 @@ def _contributions(inside: ResidualStream) -> Table:
 
 def _lens(inside: ResidualStream, token: str) -> Table:
     names = ("after", "next token", "probability", f"of '{show(token)}'")
-    lens = _table("\nwhat every layer would guess", *names, left=2)
+    lens = _table("\nlogit lens: what each layer would predict", *names, left=2)
     for depth, guesses in enumerate(inside.lens):
         name = "embedding" if depth == 0 else f"layer {depth}"
         guess = guesses[-1]
@@ -209,7 +209,7 @@ def _gates(inside: Gates, tokens: Sequence[str]) -> Iterator[Section]:
     yield Text(f"{said}within {inside.most_within:,}\n")
     for number, layer in enumerate(inside.layers, 1):
         means = {name: abs(values).mean(1).tolist() for name, values in (layer.gates | layer.state).items()}
-        title = f"layer {number}: means over its units (of states and candidates, of their size)"
+        title = f"layer {number}: means over its units (absolute values for states and candidates)"
         yield _by_token(title, tokens, means)
         yield Text("")
 
@@ -217,6 +217,8 @@ def _gates(inside: Gates, tokens: Sequence[str]) -> Iterator[Section]:
 def _positions(inside: Positions, tokens: Sequence[str]) -> Iterator[Section]:
     heads = {f"head {head}": weights for head, weights in enumerate(inside.weights, 1)}
     adds = {} if inside.contributions is None else {ADDS: inside.contributions}
-    yield _by_token("what each position of the context weighs", tokens, heads | adds, signed=ADDS)
+    yield _by_token("the weight of each position of the context", tokens, heads | adds, signed=ADDS)
     if inside.contributions is not None:
-        yield Text(f"with {inside.constant:+.3f} for no text at all they add up to {inside.logit:.3f}\n", style="dim")
+        yield Text(
+            f"together with a constant of {inside.constant:+.3f} they add up to {inside.logit:.3f}\n", style="dim"
+        )

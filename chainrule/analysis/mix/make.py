@@ -10,13 +10,15 @@ from chainrule.analysis.mix.gain import measure_gain
 from chainrule.analysis.mix.text import read_text
 from chainrule.analysis.mix.tokens import check_same_tokens
 from chainrule.data.corpus import Corpus, Reading
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 from chainrule.models.contract import learns
 from chainrule.models.mix import Config, Model
 from chainrule.runs.folder import KeptAside, Run
 from chainrule.runs.making import check_free, free_name, new_run
 from chainrule.runs.records import DataConfig, TrainingFigures
 from chainrule.runs.write import RunContents, write_run
+
+ON = Argument("on", "TEXT")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class MixRequest:
 
 def mix(request: MixRequest) -> Run:
     """Make the run; its last metrics are the figures on the text that it was fitted on and on the test text."""
-    path = request.path or free_name("mix")
+    path = request.path or free_name("mix", request.overwrite)
     check_free(path, request.overwrite)
     _check(request)
     first = request.runs[0]
@@ -63,15 +65,17 @@ def mix(request: MixRequest) -> Run:
 
 def _check(request: MixRequest) -> None:
     if len(request.runs) + request.cache < 2:
-        raise UserError(f"a mix has at least two parts, got {len(request.runs)} run; name another, or add --cache")
+        raise UserError(f"a mix needs at least two parts, got {len(request.runs)} run; name another", Argument("cache"))
     check_same_tokens(request.runs)
     for run in request.runs:
         if not run.model.is_normalised:
             raise UserError(
-                f"'{run.path}' gives scores that do not sum to one, so it cannot be mixed; smooth it otherwise"
+                f"'{run.path}' gives scores that do not sum to one, so it cannot be mixed; use another smoothing"
             )
     if request.config.dynamic and not any(learns(run.model) for run in request.runs):
-        raise UserError("none of these runs learns by gradient, so there is nothing for --dynamic to do; leave it out")
+        raise UserError(
+            "none of these runs was trained by gradient descent, which dynamic evaluation needs; leave dynamic out"
+        )
 
 
 def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
@@ -82,12 +86,14 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
     for run, part in zip(request.runs, kept, strict=True):
         if part is None or not part["documents"]:
             raise UserError(
-                f"'{run.path}' has no text kept aside to fit the weights on; name one that is new: --on TEXT"
+                f"'{run.path}' has no text kept aside to fit the weights on; name one that it has not seen",
+                ON,
             )
         if kept[0] and part["hash"] != kept[0]["hash"]:
             raise UserError(
                 f"'{request.runs[0].path}' and '{run.path}' kept different texts aside, and one may have learned what "
-                "the other kept; name a text that is new to all of them: --on TEXT"
+                "the other kept; name a text that none of them has seen",
+                ON,
             )
     return KeptAside(request.runs[0])
 

@@ -1,5 +1,6 @@
 """ARPA files, the text format of n-gram models that KenLM, SRILM and CMU Sphinx share."""
 
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ from chainrule.interop.base import Exporter, Format, ImportedModel, Importer
 
 if TYPE_CHECKING:
     from chainrule.runs.folder import Run
+
+DATA = b"\\data\\"  # how these files begin
 
 
 def _recognise(path: Path) -> bool:
@@ -20,6 +23,16 @@ def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
 
     model, tokenizer = read_arpa(path)
     return ImportedModel("ngram", model, tokenizer, [], FORMAT.name)
+
+
+def _has_format(path: Path) -> bool:
+    """Whether a file begins as the ARPA files that are written here."""
+    open_file = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_file(path, "rb") as file:
+            return bool(file.read(len(DATA)) == DATA)
+    except (OSError, EOFError):
+        return False
 
 
 def _check(run: "Run") -> None:
@@ -44,5 +57,12 @@ FORMAT = Format(
     name="arpa",
     description="an ARPA file",
     importer=Importer(_recognise, _read, is_last_resort=True),
-    exporter=Exporter(_write, check=_check, suffix=".arpa", can_stream=True, read_by="KenLM, SRILM and Sphinx read it"),
+    exporter=Exporter(
+        _write,
+        check=_check,
+        has_format=_has_format,
+        suffix=".arpa",
+        can_stream=True,
+        read_by="KenLM, SRILM and Sphinx read it",
+    ),
 )

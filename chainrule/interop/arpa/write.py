@@ -45,8 +45,8 @@ def write_arpa(model: Model, tokenizer: Tokenizer, path: Path) -> list[str]:
     notes = _losses(model.estimates)
     if not tokenizer.is_closed:
         notes.append(
-            "its words are pieces such as 'Ġthe', so text must be cut alike to be scored; "
-            "train with --tokenizer words --closed-vocabulary for plain words"
+            "its words are tokens such as 'Ġthe', so other programs must tokenize text in the same way; "
+            "for plain words, train with the tokenizer words and closed_vocabulary"
         )
     return notes
 
@@ -55,7 +55,7 @@ def _losses(estimates: Estimates) -> list[str]:
     """Notes on what an ARPA file cannot say about a model."""
     notes = []
     if not estimates.is_normalised:
-        notes.append("the model gives scores, not probabilities; programs that read the file cannot know")
+        notes.append("the model gives scores, not probabilities; programs that read the file cannot tell")
     if estimates.unseen_backoff:
         weight = np.exp(estimates.unseen_backoff)
         notes.append(f"contexts that never occurred back off with {weight:g} here and with 1 in an ARPA file")

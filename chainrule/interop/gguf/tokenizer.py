@@ -174,7 +174,7 @@ def _cut(settings: TokenizerSettings) -> str:
             known = json.loads(backend.to_str())
             if _cutting(known) == _cutting(settings):
                 return cut
-    raise UserError("llama.cpp cannot cut text as this run's tokenizer does; train with --tokenizer bpe")
+    raise UserError("llama.cpp cannot tokenize text as this run does; train with the tokenizer bpe")
 
 
 def _cutting(settings: TokenizerSettings) -> tuple[list[Step], bool]:
@@ -210,4 +210,4 @@ def _scores(settings: TokenizerSettings, words: list[str], kinds: list[int]) -> 
         again: TokenizerSettings = json.loads(make_bpe_tokenizer(words, scores, "to be written", kinds).json)
         if _made_of(again) == _made_of(settings):
             return scores
-    raise UserError("llama.cpp cannot cut text as this run's tokenizer does; it is not SentencePiece's usual BPE")
+    raise UserError("llama.cpp cannot tokenize text as this run does; it is not SentencePiece's usual BPE")

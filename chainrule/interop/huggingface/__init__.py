@@ -64,7 +64,7 @@ def _usage(name: str) -> list[str]:
 
 FORMAT = Format(
     name="huggingface",
-    description="a folder of Hugging Face",
+    description="a Hugging Face folder",
     importer=Importer(_recognise, _read, is_last_resort=True),
     exporter=Exporter(
         _write,

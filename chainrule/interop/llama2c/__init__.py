@@ -16,4 +16,4 @@ def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     return ImportedModel("transformer", found.model, found.tokenizer, found.notes, FORMAT.name)
 
 
-FORMAT = Format(name="llama2c", description="llama2.c's .bin", importer=Importer(_recognise, _read))
+FORMAT = Format(name="llama2c", description="a .bin file of llama2.c", importer=Importer(_recognise, _read))

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 from chainrule.interop import _layout as layout
 from chainrule.interop._sentencepiece import make_bpe_tokenizer
 from chainrule.interop._weights import LoadedTransformer, build
 from chainrule.models.transformer import LLAMA, Config
 from chainrule.text.base import SPACE, Tokenizer
 
+TOKENIZER = Argument("tokenizer", "PATH")
 HEADER = 7
 FIRST_BYTE = 3  # the id of the piece for byte 0; before it are <unk>, <s> and </s>
 EPSILON = 1e-5  # the only one that run.c has
@@ -110,11 +111,11 @@ def _tokenizer_beside(path: Path, vocabulary: int) -> Path:
     """The tokenizer in the model's folder, such as tok512.bin; of several, the one with as many pieces as the model."""
     found = sorted(each for each in path.parent.glob("tok*.bin") if each != path)
     if not found:
-        raise UserError(f"there is no tok*.bin beside '{path}'; name the tokenizer with --tokenizer")
+        raise UserError(f"there is no tok*.bin beside '{path}'; put the tokenizer there", TOKENIZER)
     fitting = found if len(found) == 1 else [each for each in found if _pieces(each, vocabulary) is not None]
     if len(fitting) != 1:
         which = f"{len(fitting) or 'none'} of the {len(found)} tok*.bin beside '{path}'"
-        raise UserError(f"{which} have the {vocabulary} pieces of the model; name the tokenizer with --tokenizer")
+        raise UserError(f"{which} have the {vocabulary} pieces of the model; keep only the right one there", TOKENIZER)
     return fitting[0]
 
 

@@ -23,4 +23,4 @@ def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     )
 
 
-FORMAT = Format(name="marian", description="a folder of a Marian translator", importer=Importer(_recognise, _read))
+FORMAT = Format(name="marian", description="the folder of a Marian translator", importer=Importer(_recognise, _read))

@@ -16,4 +16,4 @@ def _read(path: Path, tokenizer_path: Path | None) -> ImportedModel:
     return ImportedModel("transformer", found.model, found.tokenizer, found.notes, FORMAT.name)
 
 
-FORMAT = Format(name="nanogpt", description="nanoGPT's .pt", importer=Importer(_recognise, _read))
+FORMAT = Format(name="nanogpt", description="a .pt file of nanoGPT", importer=Importer(_recognise, _read))

@@ -6,7 +6,7 @@ named.
 
 from pathlib import Path
 
-from chainrule.errors import UserError
+from chainrule.errors import Argument, UserError
 from chainrule.interop import _layout as layout
 from chainrule.interop._torch_file import arrays_in, read_checkpoint
 from chainrule.interop._weights import LoadedTransformer, build, flag, whole
@@ -29,7 +29,8 @@ def read_nanogpt(path: Path, tokenizer: Tokenizer | None) -> LoadedTransformer:
         raise UserError(f"'{path}' is not a checkpoint of nanoGPT: it lacks its model or its model_args")
     if tokenizer is None:
         raise UserError(
-            f"'{path}' holds no tokenizer; name one with --tokenizer: a tokenizer.json, or a folder with GPT-2's files"
+            f"'{path}' has no tokenizer; give a tokenizer.json, or a folder with GPT-2's files",
+            Argument("tokenizer", "PATH"),
         )
     config = GPT2(
         width=whole(settings, "n_embd"),

@@ -4,8 +4,8 @@ import { h, percent, replace, visible } from "/web/dom.js";
 import { part } from "/web/parts.js";
 
 const MAPS = {
-  attention: "Where it looked: the bluer a square, the more its target word looked at its source word.",
-  attribution: "What it made of it, in nats: blue speaks for the target word, orange against it.",
+  attention: "Attention: the bluer a square, the more its target word attends to its source word.",
+  attribution: "Attribution in nats: blue makes the target word more likely, orange less.",
 };
 const TOLD = 3; // words, the strongest
 
@@ -109,7 +109,7 @@ export function alignment(found, wanted, chose) {
 
   draw();
   const whole = probabilities.reduce((all, each) => all * each, 1);
-  return part("Alignment", `All of the target has a probability of ${percent(whole)}. Point at a token of one side: those of the other that belong to it light up.`,
+  return part("Alignment", `The whole target has a probability of ${percent(whole)}. Point at a token on one side to highlight those it belongs to on the other.`,
     h("div", { class: "row", role: "group", "aria-label": "What the map shows" }, buttons),
     h("div", { class: "sides" }, h("span", { class: "faint small" }, "Source"), sides.source, h("span", { class: "faint small" }, "Target"), sides.target),
     told, said, frame);

@@ -96,7 +96,7 @@ async function show() {
 }
 
 function missing(id) {
-  const sentence = "This view looks at language models, and none is served here: name one beside the others.";
+  const sentence = "This view is for language models, and none is served here; start chainrule serve with one.";
   replace(container, h("h1", { class: "unseen" }, titleOf(id)), nothing(sentence, "chainrule serve RUN ..."));
 }
 
@@ -163,7 +163,7 @@ function help() {
     dialog,
     h("h2", { id: "shortcuts-title" }, "Keyboard"),
     h("table", { class: "plain" }, h("tbody", null, rows)),
-    h("p", { class: "faint" }, "Tab goes from control to control, arrow keys from tab to tab."),
+    h("p", { class: "faint" }, "Tab moves between controls, arrow keys between tabs."),
     h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")),
   );
   dialog.showModal();

@@ -26,7 +26,7 @@ function heads(attention, { tokens: all, separator }) {
   );
   const text = h(
     "p",
-    { class: "tokens attention", role: "group", "aria-label": "Tokens, by how much they are looked at" },
+    { class: "tokens attention", role: "group", "aria-label": "Tokens by attention" },
     spans.flatMap((each, place) => (place && separator ? [separator, each] : [each])),
   );
 
@@ -81,7 +81,7 @@ function heads(attention, { tokens: all, separator }) {
   draw();
   return part(
     "Attention",
-    "Where a head looks from a token: point at one, click to hold it.",
+    "What a head attends to from a token: point at one, click to keep it.",
     h("div", { class: "row" }, layer.element, head.element, lock),
     text,
     told,
@@ -113,7 +113,7 @@ function lensTable(lens, tokens) {
   );
   const scrolled = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "Logit lens" }, table);
   requestAnimationFrame(() => (scrolled.scrollLeft = scrolled.scrollWidth)); // the latest token counts most
-  return part("Logit lens", "What every depth would say comes next, were it the last: the bluer, the surer.", scrolled);
+  return part("Logit lens", "Logit lens: the next token if the model ended at each layer; the bluer, the more certain.", scrolled);
 }
 
 /** Weights of an attention without layers, or shares that add up to a logit. */
@@ -122,7 +122,7 @@ export function positions({ weights, contributions, constant, logit }, { tokens,
   if (contributions) {
     return part(
       "What each position adds",
-      `To a logit of ${logit.toFixed(2)}, of which ${constant.toFixed(2)} come without any of them.`,
+      `They add up to a logit of ${logit.toFixed(2)}, with a constant of ${constant.toFixed(2)}.`,
       tinted(read, contributions.slice(-SHOWN), separator),
     );
   }
@@ -132,7 +132,7 @@ export function positions({ weights, contributions, constant, logit }, { tokens,
     replace(shown, tinted(read, weights[head.value].slice(-SHOWN), separator));
   }
   draw();
-  return part("Attention", "How much each token is looked at.", weights.length > 1 && head.element, shown);
+  return part("Attention", "How much attention each token gets.", weights.length > 1 && head.element, shown);
 }
 
 /** Any figures with one for each token: a line of tinted text for each of them. */

@@ -16,7 +16,7 @@ export function beamTree(steps) {
   const height = Math.max(...steps.map((step) => step.length)) * ROW + 8;
   const picture = svg("svg", { class: "beam", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The beam as a tree" },
     steps.map((step, number) => step.map((branch, place) => drawn(branch, number * STEP + 12, place * ROW + 18))));
-  return part("The beam", "The beginnings that were kept at every step, the likeliest on top. ■ ends a text; the chosen one is bold.",
+  return part("The beam", "The hypotheses kept at every step, the most likely on top. ■ ends a text; the chosen one is bold.",
     h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "The beam" }, picture));
 }
 

@@ -3,7 +3,7 @@
 import { dieOfLogprobs, dieRows } from "/web/die.js";
 import { h, percent, replace, visible } from "/web/dom.js";
 
-const HINT = "Point at a token to see what else could have come there. Click it to force another and go on from there.";
+const HINT = "Point at a token to see what else could have come there. Click it to force another and continue from there.";
 
 /**
  * @param {HTMLElement} card
@@ -43,7 +43,7 @@ export function choices(card, token, column, does) {
   replace(
     card,
     head(token),
-    h("p", { class: "faint small" }, "Choose what shall stand here instead:"),
+    h("p", { class: "faint small" }, "Choose another token for this place:"),
     h("div", { class: "tall" }, dieRows({ ...column, drawn }, { pick: does.force, does: "force" })),
     h("form", { class: "row own-text", onsubmit: submit }, own, h("button", { type: "submit" }, "Force")),
     h("p", { class: "row actions" }, button("Why this token?", does.why), button("Every model’s die", does.compare)),

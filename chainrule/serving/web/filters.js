@@ -6,11 +6,11 @@ export const DEFAULTS = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repetiti
 
 const MOST = { temperature: 100, top_k: 1e6, top_p: 1, min_p: 1, repetition_penalty: 100 }; // that the server takes
 const CONTROLS = [
-  ["temperature", "Temperature", 0, 2, 0.05, "Below 1 sharpens the die, above 1 flattens it; 0 takes the likeliest."],
-  ["top_p", "Top-p", 0, 1, 0.01, "Keep the likeliest tokens that together have this probability; 1 keeps all."],
-  ["top_k", "Top-k", 0, 100, 1, "Keep so many of the likeliest tokens; 0 keeps all."],
-  ["min_p", "Min-p", 0, 0.5, 0.01, "Keep tokens at least this likely relative to the likeliest; 0 keeps all."],
-  ["repetition_penalty", "Repetition", 1, 2, 0.05, "Above 1, tokens that have come already are made less likely."],
+  ["temperature", "Temperature", 0, 2, 0.05, "Below 1 sharpens the distribution, above 1 flattens it; 0 takes the most likely token."],
+  ["top_p", "Top-p", 0, 1, 0.01, "Keep the most likely tokens that together have this probability; 1 keeps all."],
+  ["top_k", "Top-k", 0, 100, 1, "Keep this many of the most likely tokens; 0 keeps all."],
+  ["min_p", "Min-p", 0, 0.5, 0.01, "Keep tokens at least this likely relative to the most likely one; 0 keeps all."],
+  ["repetition_penalty", "Repetition", 1, 2, 0.05, "Above 1, tokens that have already occurred become less likely."],
 ];
 
 /** The filters in the address; what is not there or no number is the default. */

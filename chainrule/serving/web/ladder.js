@@ -14,7 +14,7 @@ export function ladder({ rungs, smoothing, probability }) {
     );
   return part(
     `The back-off ladder (${smoothing})`,
-    "Every order adds its own part times what the longer ones have left over.",
+    "Each order contributes its own estimate, weighted by the probability that the longer ones leave over.",
     h(
       "table",
       { class: "ladder" },
@@ -51,7 +51,7 @@ export function corpus({ context, count, followed, sightings }) {
     );
   return part(
     "In the training text",
-    `“${visible(context)}” stands there ${times(count)}, with this token after it ${times(followed)}.`,
+    `“${visible(context)}” occurs ${times(count)}, ${times(followed)} followed by this token.`,
     h("ul", { class: "sightings" }, sightings.map(row)),
   );
 }
@@ -71,7 +71,7 @@ export function mixture({ shares, by, probability }) {
     );
   return part(
     "The parts of the mix",
-    `Weighed by ${by}.`,
+    `Weights by ${by}.`,
     h(
       "table",
       null,

@@ -25,12 +25,12 @@ export function states({ layers, influence, half_within, most_within }, { tokens
   return [
     part(
       "The state, unit by unit",
-      "A row for each of the first units, a column for each token, the latest at the right.",
+      "One row per unit (the first ones), one column per token, the latest on the right.",
       h("div", { class: "row" }, layer.element, which),
       shown,
     ),
     part(
-      "What it remembers",
+      "How far back it remembers",
       `Half of all influence lies within ${within(half_within)}, nine tenths within ${within(most_within)}.`,
       tinted(tokens.slice(-SHOWN), influence.slice(-SHOWN), separator),
     ),

@@ -75,7 +75,7 @@ export function show(container, context) {
           button("Back", "b", back),
           button("Start over", "0", () => restart({})),
           evidence,
-          h("label", { class: "row small", title: "Steps take its numbers, as /v1/completions does." }, "Seed", seed),
+          h("label", { class: "row small", title: "The seed of the random numbers, as in /v1/completions." }, "Seed", seed),
           steps,
         ),
         h("div", { class: "row slide" }, number, slider),
@@ -242,7 +242,7 @@ export function show(container, context) {
 
   context.keys([
     { key: "r", does: "roll again", run: () => setRoll(Math.random()) },
-    { key: "s", does: "step: every model takes its word", run: step },
+    { key: "s", does: "step: every model draws its token", run: step },
     { key: "p", does: "play and pause", run: toggle },
     { key: "b", does: "one step back", run: back },
     { key: "0", does: "start over", run: () => restart({}) },

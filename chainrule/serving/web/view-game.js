@@ -117,7 +117,7 @@ export function show(container, context) {
     });
     const bits = h("div", null, h("p", { class: "faint small" }, "Measuring…"));
     replace(body.querySelector(".reveal"),
-      h("p", null, isRight ? "Right. " : "No. ", "The real one stands in ", h("span", { class: "mono", title: path }, `${path.split("/").at(-1)}:${line}`),
+      h("p", null, isRight ? "Right. " : "No. ", "The real one is in ", h("span", { class: "mono", title: path }, `${path.split("/").at(-1)}:${line}`),
         split === "validation" ? `, kept aside when ${shortName(rivals[0])} was trained.` : `, which ${shortName(rivals[0])} was trained on.`),
       bits, h("button", { class: "main", type: "button", onclick: next }, "Next passage"));
     body.querySelector(".reveal button").focus({ preventScroll: true });
@@ -131,7 +131,7 @@ export function show(container, context) {
     const cost = ({ tokens }) => tokens.filter((token) => token.end > begin).reduce((sum, { bits }) => sum + (bits ?? Infinity), 0);
     const rows = rivals.map((model, number) => [model, answers.map((answer) => cost(answer.models[number]))]);
     return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Bits" }, h("table", { class: "weighed" },
-      h("caption", { class: "faint small" }, "Bits that each would have cost each model: the fewer, the more it was expected"),
+      h("caption", { class: "faint small" }, "Surprisal of each for each model, in bits: the fewer, the more expected"),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "to"), options.map(({ model }, place) =>
         h("th", { scope: "col", class: "right" }, `${LETTERS[place].toUpperCase()} (${shortName(model ?? "real")})`)))),
       h("tbody", null, rows.map(([model, costs]) => h("tr", null, h("th", { scope: "row", title: model }, shortName(model)),
@@ -140,7 +140,7 @@ export function show(container, context) {
 
   function tell() {
     const { rounds, right, streak, best } = kept();
-    const by = rounds ? `${right} of ${rounds} found (${Math.round((100 * right) / rounds)}%; by chance ${Math.round(100 / (rivals.length + 1))}%) · streak ${streak}, longest ${best}` : "One of these stands in the text; the others were made up. Guess with A, B, C or D.";
+    const by = rounds ? `${right} of ${rounds} found (${Math.round((100 * right) / rounds)}%; by chance ${Math.round(100 / (rivals.length + 1))}%) · streak ${streak}, longest ${best}` : "One of these is from the text; the others were written by models. Guess with A, B, C or D.";
     score.textContent = by;
   }
 

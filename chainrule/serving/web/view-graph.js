@@ -3,7 +3,7 @@
 import { field, h, replace, svg } from "/web/dom.js";
 
 const MOST_ZOOM = 6;
-const COMMON = "elman and attention are written out word by word; the others are as they are trained.";
+const COMMON = "elman and attention are unrolled word by word; the others are drawn as they are trained.";
 
 export function show(container, context) {
   const { api, params, state } = context;
@@ -22,7 +22,7 @@ export function show(container, context) {
   const words = h("input", { type: "range", min: 1, max: 8, value: length, "aria-label": "Words of the text",
     oninput: () => (counted.textContent = words.value), onchange: () => ((length = Number(words.value)), load()) });
   const counted = h("output", { class: "number" }, String(length));
-  const picture = svg("svg", { class: "graph", role: "group", "aria-label": "Computation graph; arrow keys go along its edges" });
+  const picture = svg("svg", { class: "graph", role: "group", "aria-label": "Computation graph; arrow keys follow its edges" });
   const panel = h("div", { class: "card stack graph-panel", "aria-live": "polite" });
   const told = h("span", { class: "faint small" });
   const button = (said, name, run) => h("button", { type: "button", title: name, "aria-label": name, onclick: run }, said);
@@ -206,11 +206,11 @@ export function show(container, context) {
 }
 
 function array(name, found) {
-  if (!found) return h("div", null, h("h3", null, name), h("p", { class: "faint small" }, "none: nothing that is learned lies behind it"));
+  if (!found) return h("div", null, h("h3", null, name), h("p", { class: "faint small" }, "none: it depends on no parameter"));
   if (found.numbers?.length === 1) return h("div", null, h("h3", null, name), h("div", null, table(found, name)));
   const figures = `${found.shape.join(" × ") || "a number"} · from ${tell(found.min)} to ${tell(found.max)} · mean ${tell(found.mean)} · norm ${tell(found.norm)}`;
   return h("div", null, h("h3", null, name), h("p", { class: "faint small number" }, figures),
-    found.numbers ? h("div", { class: "wide" }, table(found, name)) : h("p", { class: "faint small" }, "too large to be shown number by number"));
+    found.numbers ? h("div", { class: "wide" }, table(found, name)) : h("p", { class: "faint small" }, "too large to show in full"));
 }
 
 /** A cell for each number: the last axis across, all others down. */

@@ -9,7 +9,7 @@ const COLUMNS = [
   { key: "model", name: "Model", isText: true },
   { key: "bits", name: "Bits per byte", show: (row) => row.bits.toFixed(4) },
   { key: "behind", name: "Behind the best", show: (row) => (row.behind ? `+${row.behind.toFixed(4)}` : "–") },
-  { key: "p_value", name: "p", hint: "of being behind by chance", show: (row) => chance(row.p_value) },
+  { key: "p_value", name: "p", hint: "p-value of being behind", show: (row) => chance(row.p_value) },
   { key: "seconds", name: "Seconds", show: (row) => (row.seconds == null ? "–" : short(row.seconds)) },
   { key: "parameters", name: "Parameters", show: (row) => count(row.parameters) },
   { key: "generation_speed", name: "Tokens/s", hint: "when it writes", show: (row) => count(Math.round(row.generation_speed)) },
@@ -44,9 +44,9 @@ export function show(container, context) {
         shown.length > 1 && field("Comparison", h("select", { onchange: (event) => ((at = Number(event.target.value)), draw()) },
           shown.map((each, number) => h("option", { value: number, selected: number === at }, each.name))))),
       h("p", { class: "verdict" }, table.verdict),
-      h("p", { class: "faint small" }, `On the same ${table.documents.toLocaleString("en")} documents (${count(table.bytes)} bytes) kept aside; intervals of 95 % by resampling them.`),
+      h("p", { class: "faint small" }, `On the same ${table.documents.toLocaleString("en")} documents (${count(table.bytes)} bytes) kept aside; 95 % intervals by resampling them.`),
       h("div", { class: "wide" }, leaders(table)),
-      h("div", { class: "row spread end" }, h("h2", null, "What quality costs"),
+      h("div", { class: "row spread end" }, h("h2", null, "Quality against cost"),
         field("against", h("select", { id: "cost", onchange: (event) => ((cost = event.target.value), draw(), document.getElementById("cost").focus()) },
           Object.entries(COSTS).map(([value, said]) => h("option", { value, selected: value === cost }, said))))),
       pareto(table.models, cost, table.bits_per),
@@ -59,7 +59,7 @@ export function show(container, context) {
     const place = intervalScale(table.models);
     const best = Math.min(...table.models.map(({ bits }) => bits));
     return h("table", { class: "leaders" },
-      h("caption", { class: "unseen" }, "Models by bits per byte; buttons in the heads sort"),
+      h("caption", { class: "unseen" }, "Models by bits per byte; click a heading to sort"),
       h("thead", null, h("tr", null, COLUMNS.flatMap((column) => [head(column, table),
         column.key === "bits" && h("th", { scope: "col" }, h("span", { class: "unseen" }, "Interval"))]), h("th", { scope: "col" }, "Sample"))),
       h("tbody", null, rows.map((row) => h("tr", { "data-model": row.model, class: row.bits === best ? "best" : null },
@@ -159,7 +159,7 @@ function spreadOut(places, height) {
 function expectations({ expectations: all }) {
   if (!all?.length) return null;
   const sign = { "so it is": "✓" };
-  return h("details", null, h("summary", null, `What one would expect, and whether it is so: ${all.filter(({ verdict }) => verdict === "so it is").length} of ${all.length}`),
+  return h("details", null, h("summary", null, `What theory leads one to expect, and what was found: ${all.filter(({ verdict }) => sign[verdict]).length} of ${all.length} as expected`),
     h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Expectations" }, h("table", { class: "plain" }, h("tbody", null, all.map(({ worse, better, why, gain, interval, verdict }) => h("tr", null,
       h("td", null, sign[verdict] ?? "✗"),
       h("td", null, `${better} is better than ${worse}`),

@@ -11,7 +11,7 @@ import { TokenText } from "/web/token-text.js";
 
 const LARGEST_SEED = 2 ** 32;
 const MOST_TOKENS = 2000;
-const HINT = "Nothing sampled yet: write something above, or let the model begin. Ctrl+Enter samples.";
+const HINT = "Nothing sampled yet: write a prompt above, or leave it empty. Ctrl+Enter samples.";
 const ENDINGS = { stop: "the text ended", length: "as many as wanted", stopped: "stopped", failed: "failed" };
 
 export function show(container, context) {
@@ -234,7 +234,7 @@ export function show(container, context) {
 
   context.keys([
     { key: "Ctrl+Enter", does: "sample", run: press },
-    { key: "Escape", does: "stop, or let go of a token", run: release },
+    { key: "Escape", does: "stop, or release a token", run: release },
   ]);
 
   // What was here before is shown again, a link is followed.
@@ -245,9 +245,9 @@ export function show(container, context) {
   async function follow() {
     const loaded = models.find(({ id }) => id === settings.model);
     const [wanted, hash] = [params.get("model"), params.get("hash")];
-    if (wanted && wanted !== loaded.id) warn(`There is no model ${wanted} here; this is what ${loaded.id} says.`);
+    if (wanted && wanted !== loaded.id) warn(`The model ${wanted} is not served here; this is from ${loaded.id}.`);
     else if (hash && hash !== loaded.hash) {
-      warn(`This link was made with other weights of ${loaded.id} (${hash}, not ${loaded.hash}); the text may differ.`);
+      warn(`This link was made with different weights of ${loaded.id} (${hash}, not ${loaded.hash}); the text may differ.`);
     }
     keep.checked = true;
     await run(tree.addRoot({ ...settings }));
@@ -336,7 +336,7 @@ function paramsOf(branch, tree, models) {
 function legend() {
   return h(
     "div",
-    { class: "bits-legend small faint", title: "Bits of surprise: -log2 of the probability" },
+    { class: "bits-legend small faint", title: "Surprisal in bits: -log2 of the probability" },
     "expected",
     h("span", { class: "ramp" }),
     "a surprise of 12 bits",

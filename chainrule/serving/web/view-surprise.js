@@ -22,13 +22,13 @@ export function show(container, context) {
   container.append(
     h("h1", { class: "unseen" }, "Surprise"),
     h("div", { class: "stack" },
-      field("A text: what does it cost each model?", text),
+      field("How surprising is a text to each model?", text),
       chips(models, chosen, (found) => ((chosen = found), measure())),
       h("div", { class: "row" },
         h("button", { class: "main", type: "button", title: "Ctrl+Enter", onclick: measure }, "Measure"),
         h("button", { type: "button", title: "n", onclick: () => jump(1) }, "Next disagreement"),
         h("button", { type: "button", title: "p", onclick: () => jump(-1) }, "Previous"),
-        h("span", { class: "faint small" }, "Orange is surprise: six bits per character and more are full orange. Arrow keys go from piece to piece.")),
+        h("span", { class: "faint small" }, "The more orange, the more surprising: full orange is six bits per character or more. Arrow keys move between pieces.")),
       result),
   );
   context.keys([
@@ -123,7 +123,7 @@ function inWord(spans, place) {
 function summary(answer) {
   const best = Math.min(...answer.models.map((each) => each.bits ?? Infinity));
   return h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Totals" }, h("table", { class: "summary" },
-    h("caption", { class: "unseen" }, "What the whole text costs each model"),
+    h("caption", { class: "unseen" }, "Surprisal of the whole text for each model"),
     h("thead", null, h("tr", null, ["Model", "Bits", "Bits per byte", "Tokens", ""].map((name, place) =>
       h("th", { scope: "col", class: place % 4 ? "right" : null }, name)))),
     h("tbody", null, answer.models.map(({ model, bits, bits_per_byte, tokens }) =>

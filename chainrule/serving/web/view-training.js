@@ -71,7 +71,7 @@ export function show(container, context) {
     state.training = { chosen: [...chosen], looked, across };
     if (!trainings.some(({ learns }) => learns)) {
       replace(container, h("h1", { class: "unseen" }, "Training"),
-        nothing("None of these runs was trained by gradient, so there are no curves. This makes one:", COMMAND));
+        nothing("None of these runs was trained by gradient descent, so there are no curves. This command trains one:", COMMAND));
       return;
     }
     if (!list.isConnected) {
@@ -174,8 +174,8 @@ export function show(container, context) {
     const title = h("h2", { title: looked }, `How ${shortName(looked)} learned`);
     if (!steps.length) {
       const said = journal.status === "done"
-        ? "This run was trained before trainings wrote down what they expect, and has no samples. A new one has:"
-        : "Nothing has been written down yet.";
+        ? "This run was trained by an older version, which recorded neither predictions nor samples. Train a new one:"
+        : "Nothing has been recorded yet.";
       replace(below, title, nothing(said, journal.status === "done" ? COMMAND : null));
       return;
     }
@@ -188,7 +188,7 @@ export function show(container, context) {
     below.querySelector("output").textContent = `step ${steps[at].toLocaleString("en")} · ${at + 1} of ${steps.length}${measured(journal.events, steps[at])}`;
     replace(below.querySelector(".looks"), looks[at]?.contexts.map((each, number) => lookCard(each, number, looks)));
     const sample = samples.findLast(({ step }) => step <= steps[at]);
-    const none = samples.length ? `The first sample was drawn at step ${samples[0].step.toLocaleString("en")}.` : "None was drawn: a short training has no time to spare for it.";
+    const none = samples.length ? `The first sample was drawn at step ${samples[0].step.toLocaleString("en")}.` : "No sample was drawn: the training was too short.";
     replace(below.querySelector(".sample-card"),
       h("h3", null, sample ? `Sample of step ${sample.step.toLocaleString("en")}` : "Sample"),
       sample ? h("p", { class: "sample-text" }, sample.text) : h("p", { class: "faint" }, none));
@@ -199,8 +199,8 @@ export function show(container, context) {
       oninput: () => (stop(), (moment = Number(slider.value)), drawBelow()) });
     replace(below, title,
       h("p", { class: "faint" }, hasLooks
-        ? "What the model expected after a few places of the text that it is tested on, at every checkpoint; marked is what came."
-        : "This run was trained before trainings wrote down what they expect; here are its samples."),
+        ? "What the model predicted in a few places of the validation text at every checkpoint; the actual token is marked."
+        : "This run was trained by an older version, which did not record predictions; here are its samples."),
       h("div", { class: "row checkpoints" },
         h("button", { type: "button", title: "p", class: "play", "aria-pressed": "false", onclick: () => play() }, "Play"), slider, h("output", { class: "number small" })),
       h("div", { class: "looks" }), h("div", { class: "card sample-card" }));

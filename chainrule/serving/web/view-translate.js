@@ -27,11 +27,11 @@ export function show(container, context) {
     h("div", { class: "stack" },
       h("div", { class: "row end" },
         field("Model", model),
-        field("Beam", beam, "How many beginnings are kept at every step; 1 is greedy.")),
+        field("Beam", beam, "The width of the beam: how many hypotheses are kept; 1 is greedy.")),
       field("Source", text),
       h("div", { class: "row" },
         h("button", { class: "main", type: "button", title: "Enter", onclick: translate }, "Translate"),
-        h("span", { class: "faint small" }, "Enter translates, Shift+Enter begins a new line.")),
+        h("span", { class: "faint small" }, "Enter translates, Shift+Enter starts a new line.")),
       target,
       inside),
   );
@@ -96,8 +96,8 @@ function others({ others: targets }) {
     h("td", { class: "right" }, percent(Math.exp(score))),
     h("td", null, text));
   return h("details", { open: true },
-    h("summary", null, "What else was found"),
-    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "What else was found" },
+    h("summary", null, "Other translations"),
+    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Other translations" },
       h("table", { class: "others" },
         h("thead", null, h("tr", null, ["Score", "A token", "Text"].map((name, place) =>
           h("th", { scope: "col", class: place < 2 ? "right" : null }, name)))),

@@ -108,7 +108,7 @@ def test_interrupted_it_goes_on_where_it_stopped(
     def interrupted(request: comparing.Request) -> comparing.Run:
         trained.append(str(request.model))
         if request.model == "mlp" and trained.count("mlp") == 1:
-            raise Stopped("interrupted; go on with: chainrule train", 130)
+            raise Stopped("interrupted; resume with: chainrule train", 130)
         return real(request)
 
     monkeypatch.setattr(comparing, "train", interrupted)
@@ -191,8 +191,8 @@ def test_few_documents_tell_nothing():
     ] * 2
     report = Report([], 1.0, table, check_expectations(measured, common, table), measured)
     assert "3 documents are too few to tell whether that is chance" in report.verdict
-    assert [each.verdict for each in report.expectations] == ["cannot be told"]
-    assert "too few to tell" in table.notes[0]
+    assert [each.verdict for each in report.expectations] == ["too few documents to tell"]
+    assert "too few for significance tests" in table.notes[0]
 
 
 def test_what_cannot_be_compared_is_left_out_and_named():
@@ -206,11 +206,11 @@ def test_what_cannot_be_compared_is_left_out_and_named():
     assert [row.model for row in table.rows] == ["a"]
     assert table.left_out == [
         "scores: its scores do not sum to one",
-        "never: it takes 1 of 2 documents for impossible",
+        "never: it gives 1 of 2 documents probability zero",
     ]
     closed = replace(fine, label="closed", is_lossless=False, tokenizer="other")
     assert make_table([closed, fine], common).left_out == [
-        "closed: a closed vocabulary hides text that the others show, so they cannot be compared"
+        "closed: its closed vocabulary replaces words by <unk>, so they cannot be compared"
     ]
     both = make_table([fine, closed, replace(closed, label="too")], common)
     assert [row.model for row in both.rows] == ["closed", "too"] and both.unit == "token"
@@ -227,7 +227,7 @@ def test_expectations_say_what_was_found():
     measured = [make("bow", 2.0), make("attention", 1.0), make("elman", 1.0), make("lstm", 1.5)]
     found = {each.better: each for each in check_expectations(measured, common, make_table(measured, common))}
     assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
-    assert found["lstm"].verdict == "here it is the other way round"
+    assert found["lstm"].verdict == "the opposite here"
 
 
 def test_a_long_text_is_thinned_out():

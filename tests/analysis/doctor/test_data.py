@@ -33,15 +33,15 @@ def test_copies_are_counted_by_their_part_of_the_text(look, copies, severity):
     if severity is None:
         assert list(found) == ["text"]
         return
-    assert found["repeated documents"].severity == severity
-    expected = f"{copies} of {total} training documents are copies of others, {copies / total:.0%} of the text"
-    assert expected == found["repeated documents"].found
+    assert found["duplicate documents"].severity == severity
+    expected = f"{copies} of {total} training documents are duplicates, {copies / total:.0%} of the text"
+    assert expected == found["duplicate documents"].found
 
 
 def test_validation_documents_that_training_has_are_a_problem(look):
     train, validation = lines(300, 0), lines(50, 1)
     found = look("\n".join(train), "\n".join(validation[:40] + train[:10]))
-    seen = found["validation text was seen"]
+    seen = found["validation text in training"]
     assert seen.severity == "problem"
     assert "10 of 50 validation documents (20.0% of the text)" in seen.found
     assert list(look("\n".join(train), "\n".join(validation))) == ["text"]
@@ -53,13 +53,13 @@ def test_passages_within_documents_are_found_and_quoted(look, tmp_path):
     validation = validation[:10]
     validation[4] = validation[4][:25] + train[3][10:160] + validation[4][175:]
     found = look("\n".join(train), "\n".join(validation))
-    shared = found["passages were seen"]
+    shared = found["passages in training"]
     assert shared.severity == "note"
     share = float(shared.found.partition("%")[0])
     assert 100 * 150 / 2011 <= share + 0.05 <= 100 * 156 / 2011  # a few more letters may agree by chance
     assert "validation.txt:5" in shared.found
     assert train[3][12:50] in shared.found
-    assert "validation text was seen" not in found
+    assert "validation text in training" not in found
 
 
 def test_a_token_that_is_most_of_the_text_is_named(look):
@@ -76,4 +76,4 @@ def test_where_the_text_is_not_kept_nothing_can_be_said(count, tmp_path):
     merged = store(tmp_path / "merged", "ngram", run.model, run.tokenizer, {"inputs": [], "unit": "line"}, False)
     (found,) = look_at_data(load_subject(merged.path))
     assert (found.name, found.severity) == ("text", "note")
-    assert "not kept" in found.found
+    assert "not stored" in found.found

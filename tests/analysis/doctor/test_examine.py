@@ -28,7 +28,7 @@ def test_findings_come_the_gravest_first_and_each_that_is_not_good_says_what_to_
     found = examine(run.path)
     ranks = [SEVERITIES.index(each.severity) for each in found]
     assert ranks == sorted(ranks)
-    assert {"validation text was seen", "passages were seen"} <= {each.name for each in found}
+    assert {"validation text in training", "passages in training"} <= {each.name for each in found}
     assert all(each.advice for each in found if each.severity != "good")
 
 

@@ -108,7 +108,7 @@ def test_terms_of_its_own_are_shown_and_gradients_are_left_out_with_a_note(run: 
     found = explain(model, run.tokenizer, PROMPT)
     assert isinstance(found.inside, Series)
     assert found.importance.gradient is None
-    assert found.notes == ["there is no importance by gradient, as this model declares no table of token vectors"]
+    assert found.notes == ["importance by gradient is not available, as this model declares no token embedding"]
     figures = found.inside.figures["first <filter>"]
     assert len(figures) == len(found.tokens)
     console = Console(width=160, record=True, file=io.StringIO())

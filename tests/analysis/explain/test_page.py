@@ -96,7 +96,7 @@ def test_nothing_read_is_explained_too(run: TrainedRun):
     found = run.explain("")
     assert found.tokens == ["<eos>"]
     assert found.surprise == [] and found.importance.left_out == []
-    assert "nothing was read yet" in found.html()
+    assert "No token was read yet" in found.html()
 
 
 def test_a_space_at_the_end_is_read_where_it_is_a_token_of_its_own(run: TrainedRun):
@@ -115,7 +115,7 @@ def test_a_space_at_the_end_begins_the_next_token_where_tokens_begin_with_one(tm
         each.probability for each in found.distribution.top
     ) + found.distribution.others_probability == pytest.approx(1.0)
     assert found.probability == pytest.approx(run.explain("the cow", token=found.token).probability)
-    assert found.notes[0].startswith("the space at the end is taken for the beginning of the next token")
+    assert found.notes[0].startswith("the space at the end belongs to the next token")
 
 
 def test_words_that_look_like_markup_are_only_words(tmp_path: Path):
@@ -125,7 +125,7 @@ def test_words_that_look_like_markup_are_only_words(tmp_path: Path):
     console = Console(width=160, record=True, file=io.StringIO())
     for section in sections(run.explain("a", token="[/b]")):
         console.print(section)
-    assert "what mattered for '[/b]'" in console.export_text()
+    assert "which tokens mattered for '[/b]'" in console.export_text()
     assert run.explain("zzz a", token="qqq").notes == [
         "1 words of the text are not in the vocabulary; they are read as <unk>",
         "'qqq' is not in the vocabulary; <unk> is explained in its place",

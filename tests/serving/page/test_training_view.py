@@ -62,7 +62,7 @@ def test_a_run_without_looks_says_so(page: Any):
     page.route("**/trainings/**", lambda route: route.fulfill(json=answer))
     page.goto("/#/training")
     until(page, "document.querySelector('.nothing') !== null")
-    assert "before trainings wrote down what they expect" in page.inner_text("main")
+    assert "by an older version" in page.inner_text("main")
     assert "chainrule train" in page.inner_text(".nothing code")
 
 

@@ -1,0 +1,90 @@
+"""The commands of the guides and of the README work, and what they print fits a terminal of 80 columns."""
+
+import os
+import re
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+
+from tests.docs.shell import COLUMNS, ROOT, blocks, make_environment, run_on_terminal, with_small_budgets
+
+GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if blocks(page))
+TEXT = "\n\n".join(topics.values())[:60_000]
+FREE = re.compile(r"^chainrule (sample|prompt|evaluate)\b")  # what they print is text, however long its lines are
+# Not run from the README: compare takes a minute for each model, and serve (see the tutorial's test) does not end.
+LEFT_OUT = ("chainrule compare", "chainrule serve")
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs a shell and a terminal")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A place with the texts that the guides name."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("poems.txt", "other.txt"):
+        (home / name).write_text(TEXT if name == "poems.txt" else TEXT[20_000:24_000])
+    (home / "small.txt").write_text(TEXT[:20_000])
+    (home / "start.txt").write_text("The function\n")
+    return home
+
+
+def commands_of(block: str) -> list[str]:
+    return re.sub(r"\\\n\s*", "", block).splitlines()
+
+
+def check_width(command: str, printed: str) -> None:
+    if FREE.match(command):
+        return
+    for line in printed.splitlines():
+        assert len(line.rstrip()) <= COLUMNS, f"{command}: {line}"
+
+
+def test_the_guides_have_commands_to_run() -> None:
+    assert {page.stem for page in GUIDES} >= {"comparing", "doctor", "generation", "interop", "mixing", "prompting"}
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_every_command_of_a_guide_works(page: Path, folder: Path, tmp_path: Path) -> None:
+    environment = make_environment(tmp_path / "bin")
+    if page.stem not in ("mixing", "doctor"):  # these train what they use
+        run_on_terminal("chainrule train poems.txt", folder, environment)
+    for command in (line for block in blocks(page) for line in commands_of(block)):
+        check_width(command, run_on_terminal(with_small_budgets(command), folder, environment))
+
+
+def test_the_commands_of_the_readme_work(folder: Path, tmp_path: Path) -> None:
+    environment = make_environment(tmp_path / "bin")
+    found = [line for block in blocks(ROOT / "README.md", "") for line in block.splitlines()]
+    commands = [line for line in found if line.startswith("chainrule ") and not line.startswith(LEFT_OUT)]
+    assert len(commands) >= 5
+    for command in commands:
+        printed = run_on_terminal(with_small_budgets(command), folder, environment)
+        assert printed.strip()
+        check_width(command, printed)
+
+
+def test_help_fits_the_terminal_and_is_not_cut_off(folder: Path, tmp_path: Path) -> None:
+    import typer.main
+
+    from chainrule.cli.main import app
+
+    environment = make_environment(tmp_path / "bin")
+    for name, command in typer.main.get_group(app).commands.items():
+        printed = run_on_terminal(f"chainrule {name} --help", folder, environment)
+        assert max(map(len, printed.splitlines())) <= COLUMNS
+        words = " ".join(re.sub(r"[│╭╮╰╯─]", " ", printed).split())
+        for parameter in command.params:
+            for flag in (
+                each for each in parameter.opts if each.startswith("--") and not getattr(parameter, "hidden", False)
+            ):
+                assert re.search(rf"{flag}(\s|,|$)", words), f"chainrule {name} {flag} is cut off"
+
+
+def test_no_word_of_an_explanation_is_cut_off(folder: Path, tmp_path: Path) -> None:
+    environment = make_environment(tmp_path / "bin")
+    run_on_terminal("chainrule train poems.txt", folder, environment)
+    printed = run_on_terminal("chainrule explain runs/poems 'New in version'", folder, environment)
+    ladder = printed.partition("back-off ladder")[2].partition("sum")[0]
+    assert "version" in ladder and "(uniform)" in ladder and "…" not in ladder
