@@ -43,8 +43,7 @@ class Sampling:
         require_whole("alternatives", self.alternatives, 0)
         if self.seed is not None:
             require_whole("seed", self.seed, 0, LARGEST_SEED)
-        if not isinstance(self.stop, tuple) or not all(isinstance(text, str) and text for text in self.stop):
-            raise UserError(f"stop must be a tuple of strings that are not empty, got {self.stop!r}")
+        _require_stops(self.stop)
 
     @property
     def filters(self) -> tuple[float, int, float, float, float]:
@@ -65,12 +64,19 @@ class Beam:
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
     samples: int = setting(1, "How many of the best texts to return.", flag=("--samples", "-n"))
     truncate: bool = setting(False, "Read only the end of a prompt that is too long.", flag=True)
+    stop: tuple[str, ...] = setting((), "Stop before this text; may be given several times.", flag=True, metavar="TEXT")
 
     def __post_init__(self) -> None:
         require_whole("width", self.width, 1, 1000)
         require_number("length_penalty", self.length_penalty, -10, 10)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("samples of a beam", self.samples, 1, self.width)
+        _require_stops(self.stop)
+
+    @property
+    def considered(self) -> int:
+        """How many extensions of a step are looked at: enough for `width` to go on where as many end."""
+        return 1 if self.width == 1 else 2 * self.width
 
     def score(self, log_probability: float, length: int) -> float:
         return float(log_probability / length**self.length_penalty)
@@ -83,3 +89,8 @@ class Beam:
         """
         longest = max(length + 1, self.max_tokens)
         return max(self.score(log_probability, length + 1), self.score(log_probability, longest))
+
+
+def _require_stops(stop: object) -> None:
+    if not isinstance(stop, tuple) or not all(isinstance(text, str) and text for text in stop):
+        raise UserError(f"stop must be a tuple of strings that are not empty, got {stop!r}")
