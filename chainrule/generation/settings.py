@@ -8,6 +8,7 @@ from chainrule.config import setting
 from chainrule.errors import UserError
 
 LARGEST_SEED = 2**64 - 1
+LARGEST_BIAS = 100  # of a logit, as OpenAI has it
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,19 @@ class Sampling:
     top_k: int = setting(0, "Keep the k most likely tokens (0: all).", flag=True)
     top_p: float = setting(1.0, "Keep the most likely tokens that together have this probability.", flag=True)
     min_p: float = setting(0.0, "Keep tokens at least this likely relative to the most likely one.", flag=True)
+    typical_p: float = setting(
+        1.0, "Keep the tokens of most typical surprise that together have this probability.", flag=True
+    )
     repetition_penalty: float = setting(1.0, "Above 1 makes tokens that were already used less likely.", flag=True)
+    frequency_penalty: float = setting(
+        0.0, "Subtract this from a token's logit for every time that it was drawn (-2 to 2).", flag=True
+    )
+    presence_penalty: float = setting(
+        0.0, "Subtract this from the logit of every token that was drawn (-2 to 2).", flag=True
+    )
+    no_repeat_ngram_size: int = setting(0, "Never repeat this many tokens in a row (0: they may repeat).", flag=True)
+    logit_bias: dict[int, float] | None = setting(None, "Add this to the logits of tokens, by their ids (-100 to 100).")
+    min_tokens: int = setting(0, "Do not end before this many tokens.", flag=True)
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
     stop: tuple[str, ...] = setting((), "Stop before this text; may be given several times.", flag=True, metavar="TEXT")
     seed: int | None = setting(None, "The same seed gives the same text.", flag=True)
@@ -36,7 +49,15 @@ class Sampling:
         require_whole("top_k", self.top_k, 0)
         require_number("top_p", self.top_p, 0, 1)
         require_number("min_p", self.min_p, 0, 1)
+        require_number("typical_p", self.typical_p, 0, 1)
         require_number("repetition_penalty", self.repetition_penalty, 0.01, 100)
+        require_number("frequency_penalty", self.frequency_penalty, -2, 2)
+        require_number("presence_penalty", self.presence_penalty, -2, 2)
+        require_whole("no_repeat_ngram_size", self.no_repeat_ngram_size, 0)
+        require_whole("min_tokens", self.min_tokens, 0)
+        for id, bias in (self.logit_bias or {}).items():
+            require_whole("a token of logit_bias", id, 0)
+            require_number(f"logit_bias of the token {id}", bias, -LARGEST_BIAS, LARGEST_BIAS)
         require_whole("max_tokens", self.max_tokens, 1)
         require_whole("samples", self.samples, 1)
         require_whole("first_sample", self.first_sample, 0, 2**32)
@@ -47,8 +68,14 @@ class Sampling:
 
     @property
     def filters(self) -> tuple[float, int, float, float, float]:
-        """The settings that change the distribution: temperature, top_k, top_p, min_p, repetition_penalty."""
-        return self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty
+        """The settings that change a distribution whatever came before; samples that share them are filtered at once."""
+        return self.temperature, self.top_k, self.top_p, self.min_p, self.typical_p
+
+    @property
+    def changes_logits(self) -> bool:
+        """Whether logits are changed by what came before, ahead of the filters."""
+        penalties = self.repetition_penalty != 1 or self.frequency_penalty or self.presence_penalty
+        return bool(penalties or self.no_repeat_ngram_size or self.min_tokens or self.logit_bias)
 
     def seeded(self) -> "Sampling":
         """The same settings with a seed, a random one where there was none, so that the samples can be reproduced."""

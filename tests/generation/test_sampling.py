@@ -161,11 +161,11 @@ def test_a_finished_sample_is_not_run_any_further() -> None:
     assert model.tokens_read == 1 + sum(len(each.ids) - 1 for each in found)
 
 
-def test_repetition_penalty_counts_prompt_and_generated_tokens_but_not_the_boundary() -> None:
+def test_repetition_penalty_counts_the_tokens_of_the_prompt_the_text_and_the_boundary() -> None:
     flat = TableBigram(np.tile(np.array([2.0, 1.9, 1.8, 1.7, 1.6, 1.75]), (6, 1)))
-    settings = Sampling(temperature=0, repetition_penalty=1.2, max_tokens=10)
+    settings = Sampling(temperature=0, repetition_penalty=1.2, max_tokens=5)
     (found,) = sample(flat, TOKENIZER, "a", settings)
-    assert found.ids == (1, 2, 5)  # a is in the prompt; eos, though it was fed, is not penalized
+    assert found.ids == (1, 2, 3, 0, 0)  # a is in the prompt, and eos was fed before it: 1.75 / 1.2 < 1.6 < 2 / 1.2
 
 
 def test_a_condition_reaches_the_model_and_every_sample() -> None:
