@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.errors import UserError
+from chainrule.generation.constraint import constrain
 from chainrule.generation.decoder import NOT_FINITE, Decoder, LogitsCallback, restart_length
 from chainrule.generation.draw import draw
 from chainrule.generation.filters import largest
@@ -65,6 +66,7 @@ class Row:
         self.condition = condition  # for starting again once the context is full
         self.ends = (tokenizer.eos, *prompt.ends)
         self._process = LogitsProcessor(sampling, prompt.ids.tolist(), self.ends) if sampling.changes_logits else None
+        self._constraint = constrain(tokenizer, prompt, sampling.constraint)
         self.history: list[int] = prompt.ids.tolist()
         self.read_count = len(prompt.ids)  # tokens in its state
         self.remaining = sampling.max_tokens
@@ -79,6 +81,8 @@ class Row:
         self.history.append(token)
         if self._process is not None:
             self._process.append(token)
+        if self._constraint is not None:
+            self._constraint.append(token)
         self.remaining -= 1
         is_end = token in self.ends
         text = "" if is_end else self.stop.feed(self.text.feed(token))
@@ -86,7 +90,7 @@ class Row:
             text += self.stop.feed(self.text.flush())
             text += "" if self.stop.found else self.stop.flush()
             self.finish_reason = "eos" if is_end else "length"
-        if self.stop.found:
+        if self.stop.found or (self.finish_reason == "length" and self._is_complete):
             self.finish_reason = "stop"
         return Token(self.index, token, text, log_probability, self.finish_reason, alternatives)
 
@@ -101,10 +105,25 @@ class Row:
         """
         if not abs(top) < np.inf:
             self.error = UserError(NO_TOKEN if top == -np.inf else NOT_FINITE)
-        elif self._process is not None:
-            self.processed = self._process(logits)
-            if self.processed.max() == -np.inf:
-                self.error = UserError(NO_TOKEN_LEFT)
+        elif self._process is not None or self._constraint is not None:
+            try:
+                self.processed = self._process_logits(logits)
+            except UserError as error:
+                self.error = error
+
+    def _process_logits(self, logits: np.ndarray) -> np.ndarray:
+        if self._constraint is not None:
+            logits = self._constraint.apply(logits)
+        if self._process is not None:
+            logits = self._process(logits)
+        if logits.max() == -np.inf:
+            raise UserError(NO_TOKEN_LEFT)
+        return logits
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether a text that must match something does, and nothing can be added to it."""
+        return self._constraint is not None and self._constraint.is_complete
 
 
 class SampleBatch:

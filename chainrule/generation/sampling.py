@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from chainrule.errors import UserError
 from chainrule.generation.batch import SampleBatch, Token
+from chainrule.generation.constraint import check_constraint
 from chainrule.generation.drafts import Draft
 from chainrule.generation.processors import check_bias
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
@@ -57,6 +58,7 @@ def stream(
     single sample and does not change its text.
     """
     check_bias(sampling.logit_bias, model.vocabulary_size)
+    check_constraint(tokenizer, sampling.constraint)
     read = read_prompt(model, tokenizer, prompt, sampling.truncate)
     if draft is not None:
         if sampling.samples > 1:

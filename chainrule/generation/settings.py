@@ -1,5 +1,7 @@
 """How to draw texts from a model, and how to search for the most likely ones."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from secrets import randbits
 
@@ -8,6 +10,7 @@ from chainrule.config import setting
 from chainrule.errors import UserError
 
 LARGEST_SEED = 2**64 - 1
+CONSTRAINTS = ("json_schema", "regex", "grammar")
 LARGEST_BIAS = 100  # of a logit, as OpenAI has it
 
 
@@ -32,7 +35,9 @@ class Sampling:
         0.0, "Subtract this from the logit of every token that was drawn (-2 to 2).", flag=True
     )
     no_repeat_ngram_size: int = setting(0, "Never repeat this many tokens in a row (0: they may repeat).", flag=True)
-    logit_bias: dict[int, float] | None = setting(None, "Add this to the logits of tokens, by their ids (-100 to 100).")
+    logit_bias: Mapping[int, float] | None = setting(
+        None, "Add this to the logits of tokens, by their ids (-100 to 100)."
+    )
     min_tokens: int = setting(0, "Do not end before this many tokens.", flag=True)
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
     stop: tuple[str, ...] = setting((), "Stop before this text; may be given several times.", flag=True, metavar="TEXT")
@@ -43,6 +48,9 @@ class Sampling:
         0, "With --json: report this many of the most likely tokens beside each one drawn.", flag="--logprobs"
     )
     truncate: bool = setting(False, "Read only the end of a prompt that is too long.", flag=True)
+    json_schema: Mapping[str, object] | str | None = setting(None, "The text is JSON that matches this schema.")
+    regex: str | None = setting(None, "The text matches this regular expression.")
+    grammar: str | None = setting(None, "The text matches this grammar, in Lark's or llama.cpp's format.")
 
     def __post_init__(self) -> None:
         require_number("temperature", self.temperature, 0)
@@ -65,10 +73,20 @@ class Sampling:
         if self.seed is not None:
             require_whole("seed", self.seed, 0, LARGEST_SEED)
         _require_stops(self.stop)
+        self._check_constraint()
+
+    def _check_constraint(self) -> None:
+        given = [name for name in CONSTRAINTS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise UserError(f"a text can match one of {', '.join(CONSTRAINTS)}, got {' and '.join(given)}")
+        for name in given:
+            source = getattr(self, name)
+            if not isinstance(source, str) and not (name == "json_schema" and isinstance(source, Mapping)):
+                raise UserError(f"{name} must be text, got {source!r}")
 
     @property
     def filters(self) -> tuple[float, int, float, float, float]:
-        """The settings that change a distribution whatever came before; samples that share them are filtered at once."""
+        """The settings that change a distribution whatever came before; rows that share them are filtered at once."""
         return self.temperature, self.top_k, self.top_p, self.min_p, self.typical_p
 
     @property
@@ -76,6 +94,15 @@ class Sampling:
         """Whether logits are changed by what came before, ahead of the filters."""
         penalties = self.repetition_penalty != 1 or self.frequency_penalty or self.presence_penalty
         return bool(penalties or self.no_repeat_ngram_size or self.min_tokens or self.logit_bias)
+
+    @property
+    def constraint(self) -> tuple[str, str] | None:
+        """What the text must match: "json_schema", "regex" or "grammar", and its source."""
+        for name in CONSTRAINTS:
+            source = getattr(self, name)
+            if source is not None:
+                return name, source if isinstance(source, str) else json.dumps(source)
+        return None
 
     def seeded(self) -> "Sampling":
         """The same settings with a seed, a random one where there was none, so that the samples can be reproduced."""
