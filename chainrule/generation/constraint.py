@@ -1,8 +1,8 @@
 """Output that must match a JSON schema, a regular expression or a grammar: which tokens may come next.
 
-llguidance (https://github.com/guidance-ai/llguidance) follows the text by an Earley parser on bytes and says which texts
-may follow; here these become tokens, whose text may depend on what came before (`text/spelling.py`). Every way to cut the
-output into tokens is allowed, and an end token exactly where the output is complete.
+llguidance (https://github.com/guidance-ai/llguidance) follows the text by an Earley parser on bytes and says which
+texts may follow; here these become tokens, whose text may depend on what came before (`text/spelling.py`). Every way to
+cut the output into tokens is allowed, and an end token exactly where the output is complete.
 """
 
 import json
@@ -200,9 +200,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
         return found
 
 
-def constrain(
-    tokenizer: PromptTokenizer, prompt: Prompt, constraint: tuple[str, str] | None
-) -> TokenConstraint | None:
+def constrain(tokenizer: PromptTokenizer, prompt: Prompt, constraint: tuple[str, str] | None) -> TokenConstraint | None:
     """The constraint on a continuation of the prompt; None where there is none."""
     if constraint is None:
         return None
@@ -218,10 +216,10 @@ def check_constraint(tokenizer: PromptTokenizer, constraint: tuple[str, str] | N
 
 
 def _grammar(kind: str, source: str) -> str:
-    from llguidance import LLMatcher, grammar_from
+    from llguidance import LLMatcher, grammar_from, regex_to_lark
 
-    if kind == "regex":
-        return LLMatcher.grammar_from_regex(source)
+    if kind == "regex":  # where \d, \w and \s are of ASCII
+        return LLMatcher.grammar_from_lark(f"start: /{regex_to_lark(source, 'dws')}/")
     if kind == "json_schema":
         return LLMatcher.grammar_from_json_schema(_parse_schema(source), overrides=JSON_STYLE)  # type: ignore[arg-type]
     try:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from secrets import randbits
 
 from chainrule.checks import require_number, require_whole
@@ -11,6 +11,7 @@ from chainrule.errors import UserError
 
 LARGEST_SEED = 2**64 - 1
 CONSTRAINTS = ("json_schema", "regex", "grammar")
+SHARED = ("max_tokens", "samples", "truncate", "stop", "alternatives")  # settings that a beam search takes, too
 LARGEST_BIAS = 100  # of a logit, as OpenAI has it
 
 
@@ -19,7 +20,7 @@ class Sampling:
     """How to draw samples. They are numbered from `first_sample`, and number i depends on the seed and on i alone."""
 
     temperature: float = setting(
-        1.0, "0 always takes the most likely token, 1 leaves the model as it is, above 1 flattens it.", flag=True
+        0.8, "0 always takes the most likely token, 1 leaves the model as it is, above 1 flattens it.", flag=True
     )
     top_k: int = setting(0, "Keep the k most likely tokens (0: all).", flag=True)
     top_p: float = setting(1.0, "Keep the most likely tokens that together have this probability.", flag=True)
@@ -36,7 +37,7 @@ class Sampling:
     )
     no_repeat_ngram_size: int = setting(0, "Never repeat this many tokens in a row (0: they may repeat).", flag=True)
     logit_bias: Mapping[int, float] | None = setting(
-        None, "Add this to the logits of tokens, by their ids (-100 to 100)."
+        None, "Add this to the logits of tokens, by their ids (-100 to 100).", metavar="ID=BIAS"
     )
     min_tokens: int = setting(0, "Do not end before this many tokens.", flag=True)
     max_tokens: int = setting(200, "Stop after this many tokens.", flag=True)
@@ -48,9 +49,13 @@ class Sampling:
         0, "With --json: report this many of the most likely tokens beside each one drawn.", flag="--logprobs"
     )
     truncate: bool = setting(False, "Read only the end of a prompt that is too long.", flag=True)
-    json_schema: Mapping[str, object] | str | None = setting(None, "The text is JSON that matches this schema.")
-    regex: str | None = setting(None, "The text matches this regular expression.")
-    grammar: str | None = setting(None, "The text matches this grammar, in Lark's or llama.cpp's format.")
+    json_schema: Mapping[str, object] | str | None = setting(
+        None, "The text is JSON that matches this schema.", metavar="FILE"
+    )
+    regex: str | None = setting(None, "The text matches this regular expression.", metavar="PATTERN")
+    grammar: str | None = setting(
+        None, "The text matches this grammar, in Lark's or llama.cpp's format.", metavar="FILE"
+    )
 
     def __post_init__(self) -> None:
         require_number("temperature", self.temperature, 0)
@@ -131,6 +136,19 @@ class Beam:
     def considered(self) -> int:
         """How many extensions of a step are looked at: enough for `width` to go on where as many end."""
         return 1 if self.width == 1 else 2 * self.width
+
+    @classmethod
+    def from_sampling(cls, width: int, length_penalty: float, sampling: Sampling, has_draft: bool = False) -> "Beam":
+        """A search with what it shares with sampling; settings that only matter for drawing are refused."""
+        plain = Sampling()
+        drawing = [each.name for each in fields(Sampling) if getattr(sampling, each.name) != getattr(plain, each.name)]
+        refused = [name for name in drawing if name not in SHARED] + ["draft"] * has_draft
+        if refused:
+            raise UserError(
+                f"a beam search draws nothing and cannot use {', '.join(refused)}; leave that out, or the beam"
+            )
+        shared = {name: getattr(sampling, name) for name in SHARED if name != "alternatives"}
+        return cls(width=width, length_penalty=length_penalty, **shared)
 
     def score(self, log_probability: float, length: int) -> float:
         return float(log_probability / length**self.length_penalty)

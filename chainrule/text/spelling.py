@@ -22,13 +22,13 @@ class Spelling:
 
     In a state, a token adds the text numbered by `texts_of`, and `following` is the state after it. States are those of
     `StreamDecoder`, and one more, "opening": the token begins with a space that is already there, so it adds the rest.
-    In the state "held" a space is not yet added; with it, the token's text would be the one numbered by `held_texts_of`.
+    After a token that leads to "held", a space is not yet added; with it, its text is that of `held_texts_of`.
     """
 
     texts: list[bytes]
     texts_of: np.ndarray  # (states, vocabulary)
     following: np.ndarray  # (states, vocabulary)
-    held_texts_of: np.ndarray  # (states, vocabulary): with the space that is held back after it; else as `texts_of`
+    held_texts_of: np.ndarray  # (states, vocabulary); as `texts_of` where no space is held back
 
 
 def spell_tokens(tokenizer: Tokenizer) -> Spelling:

@@ -43,7 +43,7 @@ def test_what_is_drawn_is_what_the_sampler_draws(toy_client: TestClient, toys: l
     run = chainrule.load(toys[KINDS.index(kind)])
     ids = np.append(run.tokenizer.eos, run.tokenizer.encode("On day 7 the red cow")).astype(np.int64)
     logits = Decoder(run.model, ids).logits
-    settings = Sampling(**filters)
+    settings = Sampling(**({"temperature": 1.0} | filters))
     processed = LogitsProcessor(settings, ids.tolist(), ())(logits[0])
     for uniform in np.linspace(0, 0.999, 23).tolist():
         column = roll(toy_client, columns=[{"model": kind, "prompt": ids.tolist()}], roll=uniform, **filters)[
