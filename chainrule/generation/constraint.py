@@ -47,12 +47,12 @@ class Vocabulary:
         texts = self.spelling.texts
         self.end = len(texts)
         self.space = texts.index(b" ")
+        self.holding = [np.flatnonzero(row == HELD).tolist() for row in self.spelling.following]  # tokens, by state
         self.places = {text: place for place, text in enumerate(texts)}
         self.begins_word = np.array([text[:1].decode("latin-1") not in WHITE_SPACE for text in texts] + [False, False])
         self._compiled: OrderedDict[tuple[str, str], LLMatcher] = OrderedDict()
         self._lock = Lock()
-        self.end_tokens = {tokenizer.eos, *tokenizer.answer_ends}
-        self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Texts(texts)), slices=[])
+        self._tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(_Texts(texts)))
 
     def matcher(self, kind: str, source: str) -> "LLMatcher":
         """A matcher at the beginning of an output; the errors of a schema, expression or grammar are refused here."""
@@ -104,8 +104,9 @@ class TokenConstraint:
     def apply(self, logits: np.ndarray) -> np.ndarray:
         """The logits (vocabulary,) with -inf for every token that may not come next."""
         allowed = self.allowed()
-        masked = np.full_like(logits, -np.inf)
-        np.copyto(masked[: len(allowed)], logits[: len(allowed)], where=allowed)
+        if len(allowed) < len(logits):  # a vocabulary that was filled up to a round number
+            allowed = np.append(allowed, np.zeros(len(logits) - len(allowed), bool))
+        masked = np.where(allowed, logits, logits.dtype.type(-np.inf))
         if masked.max() == -np.inf:
             raise UserError(NO_TOKEN.format(kind=self.kind))
         return masked
@@ -116,10 +117,10 @@ class TokenConstraint:
         vocabulary, spelling, state = self._vocabulary, self._vocabulary.spelling, self._state
         texts = self._next_texts()
         is_allowed: np.ndarray = texts[spelling.texts_of[state]]
-        holds = is_allowed & (spelling.following[state] == HELD)
-        holds &= ~texts[spelling.held_texts_of[state]]
-        for token in np.flatnonzero(holds):  # the space that it holds back cannot come next, so a word must
-            is_allowed[token] = self._can_go_on_after(int(spelling.texts_of[state, token]))
+        for token in vocabulary.holding[state]:
+            # Where the space that it holds back cannot come next, a word must.
+            if is_allowed[token] and not texts[spelling.held_texts_of[state, token]]:
+                is_allowed[token] = self._can_go_on_after(int(spelling.texts_of[state, token]))
         is_allowed[self._ends] = False
         if state != OPENING:
             space = [vocabulary.space] if state == HELD else []
@@ -150,8 +151,9 @@ class TokenConstraint:
     def _masked_texts(self) -> np.ndarray:
         mask = np.frombuffer(self._matcher.compute_bitmask(), np.uint8)
         self._check()
-        end = self._vocabulary.end
-        return np.append(np.unpackbits(mask, count=end + 1, bitorder="little").astype(bool), False)
+        allowed = np.unpackbits(mask, count=self._vocabulary.end + 2, bitorder="little").view(bool)
+        allowed[-1] = False
+        return allowed
 
     def _forced_texts(self, forced: bytes) -> np.ndarray:
         """Where some bytes must follow: the texts that begin them, and those that go on rightly after them.
