@@ -70,6 +70,37 @@ def test_sampling_and_beam_search_equal_the_command_line(told, runs):
     theirs = told("sample", run.path, "--prompt", "on", "--beam", 4, "-n", 2, "--length-penalty", 0.5)["samples"]
     assert [(each.text, each.score) for each in found] == [(each["text"], each["score"]) for each in theirs]
     assert [list(each.ids) for each in found] == [[token["id"] for token in each["tokens"]] for each in theirs]
+    assert run.samples("on", beam=4, samples=2, length_penalty=0.5) == found
+    assert run.sample("on", beam=4, length_penalty=0.5) == "on" + found[0].text
+
+
+def test_stop_strings_of_a_beam_equal_the_command_line(told, runs):
+    run = runs[0]
+    (found,) = run.samples("on", beam=3, stop="cow")
+    assert found.finish_reason == "stop" and "cow" not in found.text
+    assert run.beam_search("on", width=3, stop="cow") == [found]
+    (theirs,) = told("sample", run.path, "--prompt", "on", "--beam", 3, "--stop", "cow")["samples"]
+    assert (theirs["text"], theirs["score"], theirs["finish_reason"]) == (found.text, found.score, "stop")
+    with pytest.raises(UserError, match="a beam search draws nothing and cannot use top_k, seed; leave that out"):
+        run.sample("on", beam=3, seed=1, top_k=5)
+
+
+def test_output_that_matches_something_equals_the_command_line(told, runs):
+    run, schema = runs[0], {"type": "object", "properties": {"cow": {"enum": ["red", "old"]}}, "required": ["cow"]}
+    schema["additionalProperties"] = False
+    Path("cow.json").write_text(json.dumps(schema))
+    Path("cow.lark").write_text('start: ("red" | "old") " cow"')
+    for ours, theirs in [
+        ({"json_schema": schema}, ("--json-schema", "cow.json")),
+        ({"regex": "(red|old) cows?"}, ("--regex", "(red|old) cows?")),
+        ({"grammar": Path("cow.lark").read_text()}, ("--grammar", "cow.lark")),
+        ({"logit_bias": {5: -100.0}, "frequency_penalty": 0.5}, ("--logit-bias", "5=-100", "--frequency-penalty", 0.5)),
+    ]:
+        drawn = run.samples("the", seed=2, samples=3, max_tokens=30, **ours)
+        found = told("sample", run.path, "--prompt", "the", "--seed", 2, "-n", 3, "--max-tokens", 30, *theirs)
+        assert [each.text for each in drawn] == [each["text"] for each in found["samples"]]
+    (text,) = {each.text for each in run.samples("", regex="red cow", samples=2)}
+    assert text == "red cow"
 
 
 def test_export_and_import_equal_the_command_line(told, cows):

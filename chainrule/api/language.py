@@ -1,7 +1,7 @@
 """A language model's run with the verbs of the command line: sample, search, prompt, explain, evaluate, export."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -22,6 +22,7 @@ from chainrule.generation import Beam, Generation, Sampling, beam_search, sample
 from chainrule.generation.drafts import Draft, GreedyDraft, PromptLookup
 from chainrule.generation.embeddings import POOLINGS, embed_texts, encode_texts
 from chainrule.generation.prompt import read_prompt
+from chainrule.generation.settings import CONSTRAINTS
 from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.models.contract import HasHiddenStates
@@ -51,17 +52,30 @@ class TrainedRun(Run):
     def __repr__(self) -> str:
         return f"<run '{self.path}': {self.architecture} of {', '.join(self.config['data']['inputs'])}>"
 
-    def sample(self, prompt: str = "", draft: StrPath | None = None, **settings: object) -> str:
+    def sample(self, prompt: str = "", draft: StrPath | None = None, **settings: Any) -> str:
         """The prompt and one continuation of it; settings as in `samples`."""
         return prompt + self.samples(prompt, draft, **settings)[0].text
 
-    def samples(self, prompt: str = "", draft: StrPath | None = None, **settings: object) -> list[Generation]:
+    def samples(
+        self,
+        prompt: str = "",
+        draft: StrPath | None = None,
+        beam: int = 0,
+        length_penalty: float = 1.0,
+        **settings: object,
+    ) -> list[Generation]:
         """Continuations of the prompt: temperature=0.8, top_k=40, samples=3, seed=1, stop="." and so on.
 
-        `draft` is "lookup" or a smaller run that guesses ahead: the same text, sooner.
+        `json_schema`, `regex` or `grammar` say what the continuation must match. `draft` is "lookup" or a smaller run
+        that guesses ahead: the same text, sooner. `beam` is the width of a beam search, which finds the most likely
+        texts instead of drawing some; `length_penalty` is of that search.
         """
+        sampling = _sampling(Sampling(), settings, "sample")
+        if beam:
+            search = Beam.from_sampling(beam, length_penalty, sampling, has_draft=draft is not None)
+            return beam_search(self.model, self.tokenizer, prompt, search)
         guesses = None if draft is None else self.draft(draft)
-        return sample(self.model, self.tokenizer, prompt, _sampling(Sampling(), settings, "sample"), draft=guesses)
+        return sample(self.model, self.tokenizer, prompt, sampling, draft=guesses)
 
     def draft(self, name: StrPath) -> Draft:
         """What guesses the next tokens for this model to verify: "lookup", or a run with the same tokens."""
@@ -76,8 +90,9 @@ class TrainedRun(Run):
         return GreedyDraft(other.model)
 
     def beam_search(self, prompt: str = "", **settings: object) -> list[Generation]:
-        """The most likely continuations, best first: width=4, samples=2, length_penalty=0.6, max_tokens=50."""
-        return beam_search(self.model, self.tokenizer, prompt, override(Beam(), settings, "beam_search"))
+        """The most likely continuations, best first: width=4, samples=2, length_penalty=0.6, stop="."."""
+        search = override(Beam(), _with_stops(settings), "beam_search")
+        return beam_search(self.model, self.tokenizer, prompt, search)
 
     def prompt(self, template: str, **values: object) -> str:
         """The answer to a task: run.prompt("qa", passage=..., question=...); settings as in `samples`."""
@@ -124,7 +139,7 @@ class TrainedRun(Run):
         """Why `token`, by default the likeliest, comes after the text; settings as in `chainrule explain`."""
         if "faces" in sampling:  # the former name of `top`
             top = int(str(sampling.pop("faces")))
-        settings = override(Sampling(), sampling, "explain")
+        settings = override(Sampling(temperature=1.0), sampling, "explain")
         shards = self.shards() if (self.path / "tokens").is_dir() else None
         return explain(self.model, self.tokenizer, text, token, settings, shards, top)
 
@@ -201,6 +216,11 @@ class TrainedRun(Run):
 
 
 def _sampling(defaults: Sampling, settings: dict[str, object], where: str) -> Sampling:
-    if isinstance(settings.get("stop"), str):
-        settings = {**settings, "stop": (settings["stop"],)}
-    return override(defaults, settings, where)
+    matched: dict[str, Any] = {name: value for name, value in settings.items() if name in CONSTRAINTS}
+    others = {name: value for name, value in _with_stops(settings).items() if name not in CONSTRAINTS}
+    return replace(override(defaults, others, where), **matched)
+
+
+def _with_stops(settings: dict[str, object]) -> dict[str, object]:
+    """The same settings; a single stop string becomes a tuple of one."""
+    return {**settings, "stop": (settings["stop"],)} if isinstance(settings.get("stop"), str) else settings

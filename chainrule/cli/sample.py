@@ -37,6 +37,12 @@ def command(
     length_penalty: Annotated[
         float, option(Beam, "length_penalty", help="For a beam search: above 0 favours long texts.")
     ] = 1.0,
+    json_schema: Annotated[
+        Path | None, option(Sampling, "json_schema", "--json-schema", help="The text is JSON that matches this schema.")
+    ] = None,
+    regex: Annotated[str | None, option(Sampling, "regex", "--regex")] = None,
+    grammar: Annotated[Path | None, option(Sampling, "grammar", "--grammar")] = None,
+    logit_bias: Annotated[list[str] | None, option(Sampling, "logit_bias", "--logit-bias")] = None,
     draft: Annotated[
         str | None,
         typer.Option(
@@ -58,8 +64,15 @@ def command(
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
+    sampling = replace(
+        sampling,
+        json_schema=_read(json_schema, "schema"),
+        regex=regex,
+        grammar=_read(grammar, "grammar"),
+        logit_bias=_parse_bias(logit_bias) if logit_bias else None,
+    )
     if beam:
-        _search(loaded, prompt, _beam(beam, length_penalty, sampling, has_draft=draft is not None), as_json)
+        _search(loaded, prompt, Beam.from_sampling(beam, length_penalty, sampling, draft is not None), as_json)
         return
     sampling = replace(sampling, temperature=0.0 if greedy else sampling.temperature).seeded()
     guesses = None if draft is None else loaded.draft(draft)
@@ -84,18 +97,29 @@ def _read_prompt(text: str | None, prompt: str | None, file: Path | None) -> str
     return read_standard_input() if written == "-" else written
 
 
-def _beam(width: int, length_penalty: float, sampling: Sampling, has_draft: bool) -> Beam:
-    """The settings of a search; flags that only matter for drawing are refused."""
-    from dataclasses import replace
-
+def _read(path: Path | None, what: str) -> str | None:
     from chainrule.errors import UserError
 
-    drawing = replace(sampling, max_tokens=200, samples=1, truncate=False, alternatives=0)
-    if has_draft or drawing != Sampling():
-        raise UserError(
-            "a beam search draws nothing: leave out --beam, or --stop, --seed, --draft and the sampling settings"
-        )
-    return Beam(width, length_penalty, sampling.max_tokens, sampling.samples, sampling.truncate)
+    if path is None:
+        return None
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read the {what} '{path}': {getattr(error, 'strerror', None) or error}") from None
+
+
+def _parse_bias(assignments: list[str]) -> dict[int, float]:
+    """['262=-5'] -> {262: -5.0}"""
+    from chainrule.errors import UserError
+
+    found = {}
+    for each in assignments:
+        id, _, bias = each.partition("=")
+        try:
+            found[int(id)] = float(bias)
+        except ValueError:
+            raise UserError(f"a logit bias is given as ID=BIAS, such as 262=-5, got '{each}'") from None
+    return found
 
 
 def _sample_live(run: "TrainedRun", prompt: str, sampling: Sampling, draft: "Draft | None") -> None:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from chainrule.errors import UserError
+from chainrule.generation.constraint import constrain
 from chainrule.generation.decoder import NOT_FINITE, Decoder, LogitsCallback, restart_length
 from chainrule.generation.draw import draw
 from chainrule.generation.filters import largest
+from chainrule.generation.processors import LogitsProcessor
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
 from chainrule.generation.stop import StopStrings
@@ -22,6 +24,7 @@ from chainrule.nest import add_rows, remove_row
 
 TopTokens = tuple[tuple[int, float], ...]  # (id, log-probability), most likely first
 NO_TOKEN = "this model gives every next token probability zero here; use a smoothed model or another prompt"
+NO_TOKEN_LEFT = "the settings rule out every token that the model would take next; loosen them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,24 @@ class Row:
         self.index = index
         self.condition = condition  # for starting again once the context is full
         self.ends = (tokenizer.eos, *prompt.ends)
+        self._process = LogitsProcessor(sampling, prompt.ids.tolist(), self.ends) if sampling.changes_logits else None
+        self._constraint = constrain(tokenizer, prompt, sampling.constraint)
         self.history: list[int] = prompt.ids.tolist()
         self.read_count = len(prompt.ids)  # tokens in its state
         self.remaining = sampling.max_tokens
         self.text = prompt.continuation(tokenizer)
         self.stop = StopStrings(sampling.stop)
         self.finish_reason: str | None = None
+        self.processed: np.ndarray | None = None  # the logits to draw from, where they are not the model's own
         self.error: UserError | None = None  # set where no token can be drawn
 
     def take(self, token: int, log_probability: float, alternatives: TopTokens) -> Token:
         """Append a drawn token, and set `finish_reason` if it ends the sample."""
         self.history.append(token)
+        if self._process is not None:
+            self._process.append(token)
+        if self._constraint is not None:
+            self._constraint.append(token)
         self.remaining -= 1
         is_end = token in self.ends
         text = "" if is_end else self.stop.feed(self.text.feed(token))
@@ -80,7 +90,7 @@ class Row:
             text += self.stop.feed(self.text.flush())
             text += "" if self.stop.found else self.stop.flush()
             self.finish_reason = "eos" if is_end else "length"
-        if self.stop.found:
+        if self.stop.found or (self.finish_reason == "length" and self._is_complete):
             self.finish_reason = "stop"
         return Token(self.index, token, text, log_probability, self.finish_reason, alternatives)
 
@@ -88,12 +98,32 @@ class Row:
     def is_over(self) -> bool:
         return self.finish_reason is not None or self.error is not None
 
-    def seen(self, vocabulary_size: int) -> np.ndarray:
-        """(vocabulary,) The tokens that the repetition penalty applies to: never end tokens, or texts would grow."""
-        is_seen = np.zeros(vocabulary_size, bool)
-        is_seen[self.history] = True
-        is_seen[list(self.ends)] = False
-        return is_seen
+    def prepare(self, logits: np.ndarray, top: float) -> None:
+        """Process the logits (vocabulary,) of the next token, of which `top` is the largest and NaN if any is.
+
+        Sets `processed`, or `error` where no token can be drawn.
+        """
+        if not abs(top) < np.inf:
+            self.error = UserError(NO_TOKEN if top == -np.inf else NOT_FINITE)
+        elif self._process is not None or self._constraint is not None:
+            try:
+                self.processed = self._process_logits(logits)
+            except UserError as error:
+                self.error = error
+
+    def _process_logits(self, logits: np.ndarray) -> np.ndarray:
+        if self._constraint is not None:
+            logits = self._constraint.apply(logits)
+        if self._process is not None:
+            logits = self._process(logits)
+        if logits.max() == -np.inf:
+            raise UserError(NO_TOKEN_LEFT)
+        return logits
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether a text that must match something does, and nothing can be added to it."""
+        return self._constraint is not None and self._constraint.is_complete
 
 
 class SampleBatch:
@@ -136,7 +166,7 @@ class SampleBatch:
     def emit(self) -> list[tuple[Row, Token]]:
         """Draw a token for every row. Rows that end with it, or for which none can be drawn, are removed."""
         if self.rows:
-            self._remove_rows_without_tokens()
+            self._prepare_rows()
         if not self.rows:
             return []
         logits = self._concatenated_logits()
@@ -189,11 +219,14 @@ class SampleBatch:
             self._logits = [np.concatenate(self._logits)]
         return self._logits[0]
 
-    def _remove_rows_without_tokens(self) -> None:
-        top = self._concatenated_logits().max(-1)  # NaN if any is
-        for place in np.flatnonzero(~(np.abs(top) < np.inf))[::-1].tolist():
-            self.rows[place].error = UserError(NO_TOKEN if top[place] == -np.inf else NOT_FINITE)
-            self._remove_at(place)
+    def _prepare_rows(self) -> None:
+        """Process the logits of every row, and remove the rows for which no token can be drawn."""
+        logits = self._concatenated_logits()
+        for row, own, top in zip(self.rows, logits, logits.max(-1).tolist(), strict=True):
+            row.prepare(own, top)
+        for place in range(len(self.rows) - 1, -1, -1):
+            if self.rows[place].error is not None:
+                self._remove_at(place)
 
     def _groups(self) -> list[list[int]]:
         """The places of the rows, grouped by equal filter settings, so that each group is filtered in one call."""
@@ -204,18 +237,23 @@ class SampleBatch:
 
 
 def draw_tokens(logits: np.ndarray, rows: list[Row]) -> list[Token]:
-    """Draw a token for each of some rows that have the same filter settings; logits (rows, vocabulary)."""
+    """Draw a token for each of some prepared rows that have the same filter settings; logits (rows, vocabulary)."""
     settings = rows[0].sampling
-    is_penalized = settings.repetition_penalty != 1
-    seen = np.stack([row.seen(logits.shape[1]) for row in rows]) if is_penalized else np.zeros((0, 0), bool)
     uniforms = np.array([row.generator.random() for row in rows])
-    drawn = draw(logits, seen, settings, uniforms)
+    drawn = draw(logits, settings, uniforms, _stack_processed(logits, rows))
     log_probabilities = logits[np.arange(len(rows)), drawn.ids] - drawn.log_normalizer
     alternatives = top_tokens(logits, drawn.log_normalizer, max(row.sampling.alternatives for row in rows))
     return [
         row.take(int(token), float(log_probability), top[: row.sampling.alternatives])
         for row, token, log_probability, top in zip(rows, drawn.ids, log_probabilities, alternatives, strict=True)
     ]
+
+
+def _stack_processed(logits: np.ndarray, rows: list[Row]) -> np.ndarray | None:
+    """The logits to draw from, (rows, vocabulary); None where they are the model's own in every row."""
+    if all(row.processed is None for row in rows):
+        return None
+    return np.stack([own if row.processed is None else row.processed for row, own in zip(rows, logits, strict=True)])
 
 
 def top_tokens(logits: np.ndarray, normalizers: np.ndarray, count: int) -> list[TopTokens]:

@@ -25,7 +25,7 @@ class Filters(Protocol):
     @property
     def min_p(self) -> float: ...
     @property
-    def repetition_penalty(self) -> float: ...
+    def typical_p(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,15 @@ class Draw:
     log_normalizer: np.ndarray
 
 
-def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> Draw:
-    """Draw from the filtered distribution, normalize the unfiltered one; without filters they share exponentials."""
+def draw(logits: np.ndarray, settings: Filters, uniforms: np.ndarray, processed: np.ndarray | None = None) -> Draw:
+    """Draw from the filtered distribution, normalize the unfiltered one; without filters they share exponentials.
+
+    `processed` are the logits to filter and draw from, where they are not the model's own.
+    """
     top = logits.max(-1, keepdims=True)
     weights = _weights(logits, top)
     sums = _block_sums(weights)
-    ids, kept = candidates(logits, seen, settings)
+    ids, kept = candidates(logits if processed is None else processed, settings)
     if kept is logits:
         drawn = _invert(weights, sums, uniforms)
     elif ids is None:
@@ -51,14 +54,14 @@ def draw(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.n
     return Draw(drawn, top[:, 0] + np.log(sums.sum(-1)))
 
 
-def draw_ids(logits: np.ndarray, seen: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
+def draw_ids(logits: np.ndarray, settings: Filters, uniforms: np.ndarray) -> np.ndarray:
     """The token id drawn for each row by its own uniform number: (batch,)."""
-    return draw(logits, seen, settings, uniforms).ids
+    return draw(logits, settings, uniforms).ids
 
 
-def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np.ndarray:
+def probabilities(logits: np.ndarray, settings: Filters) -> np.ndarray:
     """The filtered distribution that `draw` draws from: (batch, vocabulary)."""
-    ids, kept = candidates(logits, seen, settings)
+    ids, kept = candidates(logits, settings)
     weights: np.ndarray = np.exp(kept - kept.max(-1, keepdims=True), dtype=np.float64)
     weights /= weights.sum(-1, keepdims=True)
     if ids is None:
@@ -68,14 +71,14 @@ def probabilities(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> np
     return spread
 
 
-def cumulative_distribution(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray, np.ndarray]:
+def cumulative_distribution(logits: np.ndarray, settings: Filters) -> tuple[np.ndarray, np.ndarray]:
     """The filtered cumulative distribution of one row of logits: the candidate ids, and the cumulative probability
     at which each one ends.
 
     `draw` returns a token for numbers from the end of the token before it (0 for the first) up to its own end; the
     last token ends at 1.
     """
-    ids, kept = candidates(logits[None], seen[None], settings)
+    ids, kept = candidates(logits[None], settings)
     weights = _weights(kept, kept.max(-1, keepdims=True))
     sums = _block_sums(weights)[0]
     begins = sums.cumsum() - sums  # of each block
@@ -84,12 +87,11 @@ def cumulative_distribution(logits: np.ndarray, seen: np.ndarray, settings: Filt
     return np.arange(logits.shape[-1]) if ids is None else ids[0], places
 
 
-def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple[np.ndarray | None, np.ndarray]:
+def candidates(logits: np.ndarray, settings: Filters) -> tuple[np.ndarray | None, np.ndarray]:
     """The ids that pass top-k (None: the whole vocabulary) and their filtered logits: (batch, candidates).
 
     Top-k comes first, so that the filters that need probabilities handle only k tokens.
     """
-    logits = filters.repetition_penalty(logits, seen, settings.repetition_penalty)
     if settings.temperature == 0:
         best = logits.argmax(-1)[:, None]
         return best, np.take_along_axis(logits, best, -1)
@@ -98,7 +100,8 @@ def candidates(logits: np.ndarray, seen: np.ndarray, settings: Filters) -> tuple
     if 0 < settings.top_k < logits.shape[-1]:
         ids = filters.largest(logits, settings.top_k)
         logits = np.take_along_axis(logits, ids, -1)
-    return ids, filters.min_p(filters.top_p(logits, settings.top_p), settings.min_p)
+    logits = filters.min_p(filters.top_p(logits, settings.top_p), settings.min_p)
+    return ids, filters.typical_p(logits, settings.typical_p)
 
 
 def invert_cdf(logits: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Filters that reshape a next-token distribution, on logits of shape (batch, vocabulary).
 
 Every function is pure and returns logits in which a token that was filtered out is -inf. The order they are
-used in, as in Hugging Face: repetition penalty, temperature, top-k, top-p, min-p.
+used in, as in Hugging Face: repetition penalty, temperature, top-k, top-p, min-p, typical-p.
 """
 
 from math import log
@@ -61,6 +61,27 @@ def min_p(logits: np.ndarray, ratio: float) -> np.ndarray:
     if ratio == 0:
         return logits
     return _keep(logits, logits >= logits.max(-1, keepdims=True) + log(ratio))
+
+
+def typical_p(logits: np.ndarray, mass: float) -> np.ndarray:
+    """Keep the tokens whose surprise is nearest to the entropy, so many that they have `mass`: Meister et al. 2022.
+
+    Tokens as near as the last one that is kept are kept, too, as Hugging Face does.
+    """
+    if mass >= 1:
+        return logits
+    shifted = logits - logits.max(-1, keepdims=True)
+    weights = np.exp(shifted, dtype=np.float64)
+    total = weights.sum(-1, keepdims=True)
+    probabilities = weights / total
+    surprise = np.log(total) - shifted
+    entropy = (probabilities * np.where(weights > 0, surprise, 0.0)).sum(-1, keepdims=True)
+    distance = np.abs(surprise - entropy)
+    order = np.argsort(distance, axis=-1, kind="stable")
+    reached = np.take_along_axis(probabilities, order, -1).cumsum(-1)
+    last = np.minimum((reached < mass).sum(-1, keepdims=True), logits.shape[-1] - 1)  # (batch, 1)
+    farthest = np.take_along_axis(distance, np.take_along_axis(order, last, -1), -1)
+    return _keep(logits, distance <= farthest)
 
 
 def largest(logits: np.ndarray, count: int) -> np.ndarray:

@@ -73,6 +73,11 @@ class Continuation:
     def flush(self) -> str:
         return self._show(self._stream.flush())
 
+    @property
+    def state(self) -> str:
+        """What the text of the next token depends on, as `StreamDecoder.state` says."""
+        return getattr(self._stream, "state", "later")
+
     def _show(self, text: str) -> str:
         shown, self._hidden = text[self._hidden :], max(0, self._hidden - len(text))
         return shown

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from chainrule.errors import UserError
 from chainrule.generation.batch import SampleBatch, Token
+from chainrule.generation.constraint import check_constraint
 from chainrule.generation.drafts import Draft
+from chainrule.generation.processors import check_bias
 from chainrule.generation.prompt import Prompt, Tokenizer, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.generation.speculative import SpeculativeDecoder
@@ -55,6 +57,8 @@ def stream(
     must be in evaluation mode. `condition` is what `model.start` takes, for a batch of one. A `draft` speeds up a
     single sample and does not change its text.
     """
+    check_bias(sampling.logit_bias, model.vocabulary_size)
+    check_constraint(tokenizer, sampling.constraint)
     read = read_prompt(model, tokenizer, prompt, sampling.truncate)
     if draft is not None:
         if sampling.samples > 1:

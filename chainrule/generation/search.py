@@ -48,10 +48,10 @@ class BeamSearchBatch:
             return
         last = np.array([ids[-1] if ids else self.eos for each in self.rows for ids in each.ids], np.int64)
         logits, self._state = step(self.model, last[:, None], self._state)
-        ids, log_probabilities = top_log_probabilities(logits[:, -1], max(each.width for each in self.rows))
+        ids, log_probabilities = top_log_probabilities(logits[:, -1], max(each.beam.considered for each in self.rows))
         kept, first = [], 0
         for each in self.rows:
-            own = (slice(first, first + len(each.totals)), slice(each.width))
+            own = (slice(first, first + len(each.totals)), slice(each.beam.considered))
             kept.append(first + each.advance(ids[own], log_probabilities[own], self.eos))
             first = own[0].stop
         self._keep(np.concatenate(kept), len(last))

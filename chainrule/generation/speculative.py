@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.errors import UserError
-from chainrule.generation.batch import NO_TOKEN, Row, Token, draw_tokens
-from chainrule.generation.decoder import NOT_FINITE, Decoder, restart_length
+from chainrule.generation.batch import Row, Token, draw_tokens
+from chainrule.generation.decoder import Decoder, restart_length
 from chainrule.generation.drafts import MOST_PROPOSED, Draft
 from chainrule.generation.prompt import Prompt, Tokenizer
 from chainrule.generation.settings import Sampling
@@ -60,7 +59,7 @@ class SpeculativeDecoder:
 
 
 def _draw(logits: np.ndarray, row: Row) -> Token:
-    top = logits.max()  # NaN if any logit is
-    if not abs(top) < np.inf:
-        raise UserError(NO_TOKEN if top == -np.inf else NOT_FINITE)
+    row.prepare(logits[0], float(logits.max()))
+    if row.error is not None:
+        raise row.error
     return draw_tokens(logits, [row])[0]

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from secrets import token_hex
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -27,10 +28,20 @@ from chainrule.serving.generate import TokenStream, stream_tokens
 from chainrule.serving.model_provider import ServedModel
 from chainrule.serving.openai_fields import UnusedChatFields, UnusedMessageFields
 from chainrule.serving.prompts import CONTEXT_LENGTH_EXCEEDED, PromptRequest, make_request
-from chainrule.serving.requests import MOST_CHARACTERS, MOST_TOKENS, Text, TypedBody
+from chainrule.serving.requests import MOST_CHARACTERS, MOST_TOKENS, RequestBody, Text, TypedBody
 from chainrule.serving.responses import ChatResponse, JsonObject, declare
 from chainrule.serving.service import Service
 from chainrule.serving.streaming import event_stream, until_disconnect
+from chainrule.serving.structured import (
+    CALL,
+    MOST_TOOLS,
+    Name,
+    ToolCalling,
+    ToolChoice,
+    Tools,
+    check_structure,
+    tool_calling,
+)
 from chainrule.serving.tokens import token_name
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Message
@@ -44,6 +55,19 @@ class TextPart(TypedBody):
     text: Text
 
 
+class FormerFunction(RequestBody):
+    name: Name
+    arguments: Text
+
+
+class FormerCall(RequestBody):
+    """A call that the assistant made earlier in the conversation."""
+
+    id: Annotated[str, Field(max_length=1000)]
+    type: Literal["function"] = "function"
+    function: FormerFunction
+
+
 ONLY_ASSISTANTS_SAY_NOTHING: JsonObject = {  # of a message, for /openapi.json
     "anyOf": [
         {"properties": {"role": {"const": "assistant"}}},
@@ -55,9 +79,11 @@ ONLY_ASSISTANTS_SAY_NOTHING: JsonObject = {  # of a message, for /openapi.json
 class RequestMessage(UnusedMessageFields):
     model_config = ConfigDict(json_schema_extra=ONLY_ASSISTANTS_SAY_NOTHING)  # type: ignore[typeddict-item]
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Text | Annotated[list[TextPart], Field(max_length=MOST_MESSAGES, fail_fast=True)] | None = None
     name: Annotated[str, Field(max_length=1000)] | None = None
+    tool_calls: Annotated[list[FormerCall], Field(max_length=MOST_TOOLS, fail_fast=True)] | None = None
+    tool_call_id: Annotated[str, Field(max_length=1000)] | None = None
 
     @model_validator(mode="after")
     def _check_content(self) -> Self:
@@ -66,9 +92,11 @@ class RequestMessage(UnusedMessageFields):
         return self
 
     def to_message(self) -> Message:
-        content = self.content or ""
-        text = content if isinstance(content, str) else "".join(part.text for part in content)
-        return Message("system" if self.role == "developer" else self.role, text)
+        """Calls of tools are written as they were answered, and what a tool says as the words of the user."""
+        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content or ())
+        for each in self.tool_calls or ():
+            text += CALL.format(name=each.function.name) + each.function.arguments + "}"
+        return Message({"developer": "system", "tool": "user"}.get(self.role, self.role), text)
 
 
 class ChatRequest(GenerationRequest, UnusedChatFields):
@@ -77,6 +105,9 @@ class ChatRequest(GenerationRequest, UnusedChatFields):
     max_completion_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     logprobs: bool | None = False
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = Field(None, description="A function, required, or none; auto is not supported.")
+    parallel_tool_calls: bool | None = Field(None, description="Ignored: an answer calls one tool.")
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
@@ -93,9 +124,15 @@ def add_routes(app: FastAPI, service: Service) -> None:
         style = chat_of(served.tokenizer).written
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
         sampling = body.sampling(max_tokens, body.num_choices, body.top_logprobs or 0, stop=style.stops)
-        prompt = await asyncio.to_thread(encode_messages, served, [each.to_message() for each in body.messages])
+        messages = [each.to_message() for each in body.messages]
+        calling = tool_calling(body.tools, body.tool_choice)
+        if calling is not None:
+            sampling, messages = replace(sampling, json_schema=calling.schema), calling.introduce(messages)
+        field = "response_format" if calling is None else "tools"
+        await asyncio.to_thread(check_structure, served.tokenizer, sampling, field)
+        prompt = await asyncio.to_thread(encode_messages, served, messages)
         prompt_request = make_request(served, prompt, sampling)
-        builder = ChatBuilder(served, body, prompt_request)
+        builder = ChatBuilder(served, body, prompt_request, calling)
         tokens = stream_tokens(service, served, [prompt_request])
         if body.stream:
             return await event_stream(request, builder.chunks(tokens), builder.usage, builder.head, body.stream_options)
@@ -117,8 +154,10 @@ def encode_messages(served: ServedModel, messages: list[Message], field: str = "
 class ChatBuilder:
     """The choices of one request, as a whole response or as chunks."""
 
-    def __init__(self, served: ServedModel, body: ChatRequest, request: PromptRequest):
-        self.body, self.request = body, request
+    def __init__(
+        self, served: ServedModel, body: ChatRequest, request: PromptRequest, calling: ToolCalling | None = None
+    ):
+        self.body, self.request, self.calling = body, request, calling
         self.tokenizer: Tokenizer = served.tokenizer
         self.displayed = chat_of(self.tokenizer).written.shown  # how the beginning of an answer is displayed
         self.head: JsonObject = {
@@ -135,9 +174,12 @@ class ChatBuilder:
             async for _, new in stream:
                 for token in new:
                     tokens = self.tokens[token.sample]
-                    delta = {} if tokens else {"role": "assistant"}
+                    delta: JsonObject = {} if tokens else {"role": "assistant"}
                     tokens.append(token)
-                    delta["content"] = token.text if has_text[token.sample] else self.displayed(token.text)
+                    if self.calling is not None:
+                        delta |= self._call_delta(tokens)
+                    else:
+                        delta["content"] = token.text if has_text[token.sample] else self.displayed(token.text)
                     has_text[token.sample] |= bool(token.text)
                     yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
@@ -150,11 +192,29 @@ class ChatBuilder:
     def _body(self) -> JsonObject:
         choices = []
         for index, tokens in enumerate(self.tokens):
-            content = self.displayed("".join(token.text for token in tokens))
-            choices.append(self._choice(index, "message", {"role": "assistant", "content": content}, tokens))
+            choices.append(self._choice(index, "message", {"role": "assistant", **self._answer(tokens)}, tokens))
         return self.head | {"choices": choices, "usage": self.usage()}
 
-    def _choice(self, index: int, name: str, message: dict[str, str], tokens: list[Token]) -> JsonObject:
+    def _answer(self, tokens: list[Token]) -> JsonObject:
+        """The content of a whole answer, or the call that it makes."""
+        text = self.displayed("".join(token.text for token in tokens))
+        return {"content": text} if self.calling is None else {"content": None, "tool_calls": self.calling.calls(text)}
+
+    def _call_delta(self, tokens: list[Token]) -> JsonObject:
+        """A call is streamed as a whole, with the last token: before that, its function may not be known."""
+        assert self.calling is not None
+        if tokens[-1].finish_reason is None:
+            return {}
+        calls = self.calling.calls(self.displayed("".join(token.text for token in tokens)))
+        return {"tool_calls": [{"index": index} | call for index, call in enumerate(calls)]}
+
+    def _finish_reason(self, reason: str | None) -> str | None:
+        """OpenAI's: a call that was required ends with tool_calls, one of a named function with stop."""
+        if reason in ("eos", "stop"):
+            return "tool_calls" if self.calling is not None and not self.calling.is_named else "stop"
+        return reason
+
+    def _choice(self, index: int, name: str, message: JsonObject, tokens: list[Token]) -> JsonObject:
         """A choice whose `message`, or `delta` of it, is in the field `name`."""
         reason = tokens[-1].finish_reason
         logprobs = {"content": [self._token_logprobs(token) for token in tokens]} if self.body.logprobs else None
@@ -162,7 +222,7 @@ class ChatBuilder:
             "index": index,
             name: message,
             "logprobs": logprobs,
-            "finish_reason": "stop" if reason == "eos" else reason,
+            "finish_reason": self._finish_reason(reason),
         }
 
     def _token_logprobs(self, token: Token) -> JsonObject:

@@ -7,18 +7,31 @@ from typing import Annotated, cast
 
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from chainrule.checks import require_number
+from chainrule.errors import UserError
 from chainrule.generation import Sampling
+from chainrule.generation.settings import LARGEST_BIAS
 from chainrule.serving.completion_choices import CompletionBuilder
 from chainrule.serving.errors import APIError
 from chainrule.serving.generate import stream_tokens
 from chainrule.serving.model_provider import ServedModel
 from chainrule.serving.prompts import PromptRequest, make_request
-from chainrule.serving.requests import MOST_TOKENS, ModelName, Number, RequestBody, SamplingFilters, Seed, SomeIds, Text
+from chainrule.serving.requests import (
+    MOST_TOKENS,
+    Between,
+    ModelName,
+    SamplingFilters,
+    Seed,
+    SomeIds,
+    Text,
+    sentence_error,
+)
 from chainrule.serving.responses import CompletionResponse, declare
 from chainrule.serving.service import Service
 from chainrule.serving.streaming import StreamOptions, event_stream, until_disconnect
+from chainrule.serving.structured import ResponseFormat, check_structure
 
 MOST_PROMPTS = 256
 MOST_SAMPLES = 64
@@ -26,11 +39,21 @@ MOST_LOGPROBS = 20
 MOST_STOPS = 1000
 MOST_STOP_CHARACTERS = 10_000  # of all stop strings together
 Stop = Annotated[str, Field(max_length=200)]  # every sample keeps all prefixes of it
-Zero = Annotated[Number, Field(ge=0, le=0)]
+MOST_BIASES = 1024
 
 
-class NoBias(RequestBody):
-    """An empty object, which some clients send."""
+def check_biases(value: object) -> object:
+    """A bias from -100 to 100 for each of some tokens, which JSON names by their ids as strings."""
+    with sentence_error():
+        if value is None:
+            return None
+        if not isinstance(value, dict) or len(value) > MOST_BIASES:
+            raise UserError(f"logit_bias must be an object of at most {MOST_BIASES:,} token ids with their biases")
+        for id, bias in value.items():
+            if not (isinstance(id, str) and id.isascii() and id.isdigit()):
+                raise UserError(f"logit_bias must name tokens by their ids, got '{str(id)[:80]}'")
+            require_number(f"logit_bias of the token {id[:20]}", bias, -LARGEST_BIAS, LARGEST_BIAS)
+        return value
 
 
 class GenerationRequest(SamplingFilters):
@@ -43,9 +66,14 @@ class GenerationRequest(SamplingFilters):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     user: Annotated[str, Field(max_length=1000)] | None = Field(None, description="Ignored.")
-    presence_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
-    frequency_penalty: Zero | None = Field(0, description="Not supported; use repetition_penalty.")
-    logit_bias: NoBias | None = Field(None, description="Not supported.")
+    presence_penalty: Annotated[float | None, Between(-2, 2)] = 0.0
+    frequency_penalty: Annotated[float | None, Between(-2, 2)] = 0.0
+    no_repeat_ngram_size: Annotated[int | None, Between(0, MOST_TOKENS)] = 0
+    min_tokens: Annotated[int | None, Between(0, MOST_TOKENS)] = 0
+    logit_bias: Annotated[dict[str, float] | None, BeforeValidator(check_biases)] = Field(
+        None, description="From -100 to 100 for each of some token ids."
+    )
+    response_format: ResponseFormat | None = Field(None, description="Text, any JSON object, or JSON of a schema.")
 
     @property
     def num_choices(self) -> int:
@@ -59,6 +87,12 @@ class GenerationRequest(SamplingFilters):
             raise APIError(400, sentence, "invalid_value", "stop")
         return Sampling(
             **self.filters,
+            presence_penalty=self.presence_penalty or 0.0,
+            frequency_penalty=self.frequency_penalty or 0.0,
+            no_repeat_ngram_size=self.no_repeat_ngram_size or 0,
+            min_tokens=self.min_tokens or 0,
+            logit_bias={int(id): bias for id, bias in self.logit_bias.items()} if self.logit_bias else None,
+            json_schema=self.response_format.schema_to_match if self.response_format else None,
             max_tokens=max_tokens,
             samples=samples,
             seed=self.seed,
@@ -126,5 +160,7 @@ def _refuse_unsupported(body: CompletionRequest) -> None:
 def _make_request(body: CompletionRequest, served: ServedModel, prompt: str | list[int]) -> PromptRequest:
     max_tokens = 16 if body.max_tokens is None else body.max_tokens
     sampling = body.sampling(max_tokens, body.samples, body.logprobs or 0) if max_tokens else None
+    if sampling is not None:
+        check_structure(served.tokenizer, sampling, "response_format")
     wants_logprobs = bool(body.echo) and body.logprobs is not None
     return make_request(served, prompt, sampling, wants_logprobs, body.logprobs or 0)

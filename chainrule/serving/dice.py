@@ -14,6 +14,7 @@ from chainrule.errors import UserError
 from chainrule.generation.batch import NO_TOKEN, random_stream
 from chainrule.generation.decoder import Decoder, restart_length
 from chainrule.generation.draw import cumulative_distribution, draw_ids
+from chainrule.generation.processors import LogitsProcessor
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.generation.settings import Sampling
 from chainrule.models.contract import log_softmax
@@ -91,10 +92,9 @@ def roll_die(served: ServedModel, given: str | list[int], sampling: Sampling, ro
     logits = Decoder(served.model, in_context, allowed=prompt.allowed).logits[0]
     if logits.max() == -np.inf:
         raise UserError(NO_TOKEN)
-    seen = np.isin(np.arange(len(logits)), ids)
-    seen[tokenizer.eos] = False
+    processed = LogitsProcessor(sampling, ids.tolist(), (tokenizer.eos,))(logits)
     plain = np.exp(log_softmax(logits.astype(np.float64)))
-    candidates, ends = cumulative_distribution(logits, seen, sampling)
+    candidates, ends = cumulative_distribution(processed, sampling)
     bounds = np.append(0.0, ends)
 
     def face(id: int) -> Face:
@@ -112,7 +112,7 @@ def roll_die(served: ServedModel, given: str | list[int], sampling: Sampling, ro
 
     order = np.argsort(-plain, kind="stable")
     faces = [face(id) for id in order[: max(1, min(most, int((plain > 0).sum())))].tolist()]
-    chosen = int(draw_ids(logits[None], seen[None], sampling, np.array([roll]))[0])
+    chosen = int(draw_ids(processed[None], sampling, np.array([roll]))[0])
     shown = sum(each["filtered"] for each in faces)
     return {
         "model": served.id,

@@ -44,11 +44,8 @@ class UnusedChatFields(IgnoredFields):
     prediction: Options | None = Field(None, description=IGNORED)  # it is for speed alone
     audio: Annotated[JsonValue, Accepts(because=ONLY_TEXT)] = None
     modalities: Annotated[JsonValue, Accepts(["text"], because=ONLY_TEXT)] = None
-    response_format: Annotated[JsonValue, Accepts(TEXT)] = None
     functions: Annotated[JsonValue, Accepts([], because=NO_TOOLS)] = None
     function_call: Annotated[JsonValue, Accepts("none", "auto", because=NO_TOOLS)] = None
-    tools: Annotated[JsonValue, Accepts([], because=NO_TOOLS)] = None
-    tool_choice: Annotated[JsonValue, Accepts("none", "auto", because=NO_TOOLS)] = None
     reasoning_effort: Annotated[JsonValue, Accepts("none", because=NO_THOUGHT)] = None
     verbosity: Annotated[JsonValue, Accepts("medium", instead="use max_completion_tokens or stop")] = None
     web_search_options: Annotated[JsonValue, Accepts(because=NO_TOOLS)] = None
@@ -61,7 +58,6 @@ class UnusedMessageFields(RequestBody):
     audio: Annotated[JsonValue, Accepts(because=ONLY_TEXT)] = None
     function_call: Annotated[JsonValue, Accepts(because=NO_TOOLS)] = None
     refusal: Annotated[JsonValue, Accepts("", instead="write it as content")] = None
-    tool_calls: Annotated[JsonValue, Accepts([], because=NO_TOOLS)] = None
 
 
 class UnusedResponseFields(IgnoredFields):

@@ -8,6 +8,7 @@ from chainrule.errors import UserError
 from chainrule.generation import Sampling
 from chainrule.generation.batch import TopTokens, top_tokens
 from chainrule.generation.decoder import NOT_FINITE
+from chainrule.generation.processors import check_bias
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models.contract import log_softmax
 from chainrule.serving.errors import APIError
@@ -72,6 +73,11 @@ def make_request(
     Where log-probabilities of the prompt's own tokens are wanted, a space at its end is one of them; otherwise it is
     healed (see generation/prompt.py).
     """
+    if sampling is not None:
+        try:
+            check_bias(sampling.logit_bias, served.tokenizer.vocabulary_size)
+        except UserError as error:
+            raise APIError.from_user_error(error, "invalid_value", "logit_bias") from None
     if isinstance(prompt, str):
         read = _read_text(served, prompt, not wants_logprobs, field)
         ids = [id for id in read.ids.tolist() if id != served.tokenizer.eos]  # which no text contains

@@ -3,14 +3,17 @@
 FastAPI parses and validates bodies by these pydantic models, and makes /openapi.json from them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, TypedDict, get_args
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
-from chainrule.errors import did_you_mean
+from chainrule.checks import require_number, require_whole
+from chainrule.errors import UserError, did_you_mean
 from chainrule.serving.errors import APIError
 from chainrule.serving.unsupported import UNSUPPORTED, Accepts
 
@@ -19,9 +22,9 @@ MOST_CHARACTERS = 100_000  # of one text, and ids of one prompt: tokenizing it b
 MOST_SHOWN = 20_000  # characters, or ids, of a text that is analysed rather than continued
 MOST_MISTAKES = 100  # above this number they are only counted
 UNKNOWN_FIELD = "unknown_field"
+SENTENCE = "sentence"  # a mistake whose message is a whole sentence
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Fraction = Annotated[Number, Field(ge=0, le=1)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Ids = Annotated[list[Id], Field(max_length=MOST_CHARACTERS, fail_fast=True)]
@@ -79,6 +82,40 @@ class TypedBody(RequestBody):
         return value
 
 
+@dataclass(frozen=True)
+class Between:
+    """Marks a field that is a number within bounds, or null: any other value is refused by one plain sentence."""
+
+    low: float
+    high: float
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        is_whole = int in get_args(source)
+        bounded: core_schema.CoreSchema = (
+            core_schema.int_schema(ge=int(self.low), le=int(self.high), strict=True)
+            if is_whole
+            else core_schema.float_schema(ge=self.low, le=self.high, strict=True, allow_inf_nan=False)
+        )
+        require = require_whole if is_whole else require_number
+
+        def check(value: object, info: core_schema.ValidationInfo) -> object:
+            if value is not None:
+                with sentence_error():
+                    require(info.field_name or "", value, self.low, self.high)  # type: ignore[arg-type]
+            return value
+
+        return core_schema.with_info_before_validator_function(check, core_schema.nullable_schema(bounded))
+
+
+@contextmanager
+def sentence_error() -> Iterator[None]:
+    """Turn a UserError inside a validator into a mistake of the request that is explained by its sentence."""
+    try:
+        yield
+    except UserError as error:
+        raise PydanticCustomError(SENTENCE, "{sentence}", {"sentence": error.sentence}) from None
+
+
 class FilterSettings(TypedDict, total=False):
     """The arguments of `Sampling` that reshape a distribution."""
 
@@ -86,22 +123,27 @@ class FilterSettings(TypedDict, total=False):
     top_k: int
     top_p: float
     min_p: float
+    typical_p: float
     repetition_penalty: float
 
 
 class SamplingFilters(RequestBody):
     """How a distribution is reshaped before a token is drawn."""
 
-    temperature: Annotated[Number, Field(ge=0, le=100)] | None = 1.0
-    top_k: Annotated[int, Field(ge=0, le=1_000_000)] | None = 0
-    top_p: Fraction | None = 1.0
-    min_p: Fraction | None = 0.0
-    repetition_penalty: Annotated[Number, Field(ge=0.01, le=100)] | None = 1.0
+    temperature: Annotated[float | None, Between(0, 100)] = 1.0  # OpenAI's default, not that of `Sampling`
+    top_k: Annotated[int | None, Between(0, 1_000_000)] = 0
+    top_p: Annotated[float | None, Between(0, 1)] = 1.0
+    min_p: Annotated[float | None, Between(0, 1)] = 0.0
+    typical_p: Annotated[float | None, Between(0, 1)] = 1.0
+    repetition_penalty: Annotated[float | None, Between(0.01, 100)] = 1.0
 
     @property
     def filters(self) -> FilterSettings:
-        given = {name: getattr(self, name) for name in SamplingFilters.model_fields}
-        return FilterSettings(**{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
+        """The settings by name, the defaults of these fields for those that are null."""
+        own = SamplingFilters.model_fields
+        given = {name: getattr(self, name) for name in own}
+        settled = {name: own[name].default if value is None else value for name, value in given.items()}
+        return FilterSettings(**settled)  # type: ignore[typeddict-item]
 
 
 def explain_validation_error(error: RequestValidationError) -> APIError:
@@ -115,6 +157,8 @@ def explain_validation_error(error: RequestValidationError) -> APIError:
         return APIError(400, first["msg"], UNKNOWN_FIELD, names[0] if names else first["ctx"]["field"])
     if first["type"] == UNSUPPORTED:
         return APIError(400, f"{_path(names)} {first['msg']}", UNSUPPORTED, names[0])
+    if first["type"] == SENTENCE:
+        return APIError(400, first["msg"], "invalid_value", names[0])
     if not names:
         what = _start_lower(first["msg"])
         return APIError(400, f"the request is not the JSON object that is expected here: {what}", "invalid_json")

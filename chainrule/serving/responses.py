@@ -73,16 +73,30 @@ class ChatLogprobs(ResponseBody):
     content: list[ChatTokenLogprob]
 
 
+class FunctionCall(ResponseBody):
+    name: str
+    arguments: str
+
+
+class ToolCall(ResponseBody):
+    id: str
+    type: Literal["function"]
+    function: FunctionCall
+
+
 class ChatMessage(ResponseBody):
+    """An answer in words, or a call of a tool, with null as its content."""
+
     role: Literal["assistant"]
-    content: str
+    content: str | None
+    tool_calls: list[ToolCall] = []
 
 
 class ChatChoice(ResponseBody):
     index: int
     message: ChatMessage
     logprobs: ChatLogprobs | None
-    finish_reason: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length", "tool_calls"]
 
 
 class ChatResponse(ResponseBody):

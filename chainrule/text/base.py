@@ -510,6 +510,14 @@ class StreamDecoder:
         self._is_first = self._is_first and not self._bytes[id]
         return text
 
+    @property
+    def state(self) -> str:
+        """What the text of the next token depends on: whether it is the "first" one, comes after white "space", after
+        white space and a space that is "held" back, or "later"."""
+        if self._is_first and (self._adds or self._space or self._marks):
+            return "first"
+        return {"\n": "space", "\n ": "held"}.get(self._before, "later") if self._adds else "later"
+
     def flush(self) -> str:
         text = self._decoder.decode(b"", final=True)
         if not self._adds:

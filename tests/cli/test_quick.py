@@ -64,7 +64,7 @@ def test_a_draft_changes_nothing(chainrule, runs, draft):
         (("sample", "runs/draft", "--quantize", "int8"), "has no weights to quantize"),
         (("sample", "runs/gpt", "--draft", "runs/words"), "cuts text into other tokens"),
         (("sample", "runs/gpt", "--draft", "lookup", "-n", 3), "one sample at a time, got 3"),
-        (("sample", "runs/gpt", "--draft", "lookup", "--beam", 2), "leave out --beam, or --stop, --seed, --draft"),
+        (("sample", "runs/gpt", "--draft", "lookup", "--beam", 2), "a beam search draws nothing and cannot use draft"),
         (("sample", "runs/gpt", "--draft", "runs/nowhere"), "run 'runs/nowhere' not found"),
     ],
 )

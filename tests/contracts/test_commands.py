@@ -110,6 +110,8 @@ def check_evaluate(case: Case, found: Any) -> None:
 
 def check_sample(case: Case, found: Any) -> None:
     assert [each["text"] for each in found["samples"]] == [case.load().samples("the ", **DRAWN)[0].text]
+    lines = [f"the {cow} cow eats {food}" for cow in ("red", "old") for food in ("hay", "grass")]
+    assert case.load().sample("the ", regex="(red|old) cow eats (hay|grass)") in lines
 
 
 def check_prompt(case: Case, found: Any) -> None:

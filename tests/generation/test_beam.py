@@ -9,6 +9,7 @@ import pytest
 from chainrule.errors import UserError
 from chainrule.generation import Beam, Sampling, beam_search, sample
 
+from . import peers
 from .toys import LimitedContext, TableBigram, TorchBigram, Total, letters, log_softmax, random_table
 
 TOKENIZER = letters(3)
@@ -49,6 +50,64 @@ def test_a_beam_of_width_one_is_greedy(seed: int, penalty: float) -> None:
     (greedy,) = sample(Total(table), TOKENIZER, "ab", Sampling(temperature=0, max_tokens=15))
     assert (found.text, found.ids, found.finish_reason) == (greedy.text, greedy.ids, greedy.finish_reason)
     np.testing.assert_allclose(found.log_probabilities, greedy.log_probabilities, atol=1e-6)
+
+
+@pytest.mark.parametrize("width", [1, 2, 4])
+@pytest.mark.parametrize("penalty", [-1.0, 0.0, 1.0, 2.0])
+def test_the_best_texts_are_those_that_transformers_finds(width: int, penalty: float) -> None:
+    for seed, prompt in itertools.product(range(4), ["", "abc"]):
+        expected = peers.generate(
+            seed,
+            prompt,
+            max_tokens=10,
+            num_beams=width,
+            num_return_sequences=width,
+            length_penalty=penalty,
+            early_stopping="never",
+        )
+        beam = Beam(width, penalty, max_tokens=10, samples=width)
+        found = beam_search(peers.Whole(peers.gpt2(seed)), peers.TOKENIZER, prompt, beam)
+        assert [each.ids for each in found] == expected
+
+
+def test_a_text_that_ends_leaves_its_place_to_the_next_best() -> None:
+    """After a: eos .6, b .4; after b: eos .3, c .7; after c: eos. Of two beginnings, both go on though one ended."""
+    table = np.full((4, 4), -np.inf)
+    table[EOS, 0] = 0.0
+    table[0, [EOS, 1]] = np.log([0.6, 0.4])
+    table[1, [EOS, 2]] = np.log([0.3, 0.7])
+    table[2, EOS] = 0.0
+    found = beam_search(TableBigram(table), TOKENIZER, "", Beam(2, 0.0, samples=2))
+    assert [each.ids for each in found] == [(0, EOS), (0, 1, 2, EOS)]
+    assert [each.score for each in found] == pytest.approx(np.log([0.6, 0.28]))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_beam_ends_before_a_stop_string_as_in_transformers(width: int) -> None:
+    """The stop string is two tokens; transformers gives the ids with it, the text here ends before it."""
+    ended = 0
+    for seed in range(6):
+        expected = [
+            next((ids[: end + 1] for end in range(1, len(ids)) if ids[end - 1 : end + 1] == (9, 9)), ids)
+            for ids in peers.generate(
+                seed,
+                "ab",
+                max_tokens=12,
+                num_beams=width,
+                num_return_sequences=width,
+                early_stopping="never",
+                stopping_criteria=peers.ends_with(9, 9),
+            )
+        ]
+        beam = Beam(width, max_tokens=12, samples=width, stop=("jj",))
+        found = beam_search(peers.Whole(peers.gpt2(seed)), peers.TOKENIZER, "ab", beam)
+        assert [each.ids for each in found] == expected
+        for each in found:
+            text = peers.TOKENIZER.decode([id for id in each.ids if id != peers.EOS])
+            assert each.text == text.removesuffix("jj")
+            assert (each.finish_reason == "stop") == text.endswith("jj")
+            ended += each.finish_reason == "stop"
+    assert ended
 
 
 @pytest.mark.parametrize("penalty", [-1.0, 0.0, 1.0, 2.0])

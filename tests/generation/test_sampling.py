@@ -51,7 +51,7 @@ def test_samples_have_the_frequencies_of_the_probabilities(seed: int, dtype: typ
     probabilities = np.array([0.4, 0.25, 0.0, 0.2, 0.1, 0.05])
     with np.errstate(divide="ignore"):
         logits = np.log(probabilities).astype(dtype)
-    found = first_tokens(logits, count, Sampling(seed=seed))
+    found = first_tokens(logits, count, Sampling(temperature=1.0, seed=seed))
     assert found[2] == 0
     expected = probabilities[probabilities > 0] * count
     assert (((found[probabilities > 0] - expected) ** 2) / expected).sum() < chi_square_limit(4)
@@ -61,7 +61,7 @@ def test_successive_tokens_of_one_sample_have_the_frequencies_of_the_probabiliti
     probabilities = np.array([0.4, 0.3, 0.2, 0.1, 0.0, 0.0])
     with np.errstate(divide="ignore"):
         model = TableBigram(np.tile(np.log(probabilities), (6, 1)))
-    (found,) = sample(model, TOKENIZER, "", Sampling(seed=5, max_tokens=5000))
+    (found,) = sample(model, TOKENIZER, "", Sampling(temperature=1.0, seed=5, max_tokens=5000))
     pairs = np.zeros((4, 4))
     np.add.at(pairs, (found.ids[:-1], found.ids[1:]), 1)
     expected = np.outer(probabilities[:4], probabilities[:4]) * 4999
@@ -161,11 +161,11 @@ def test_a_finished_sample_is_not_run_any_further() -> None:
     assert model.tokens_read == 1 + sum(len(each.ids) - 1 for each in found)
 
 
-def test_repetition_penalty_counts_prompt_and_generated_tokens_but_not_the_boundary() -> None:
+def test_repetition_penalty_counts_the_tokens_of_the_prompt_the_text_and_the_boundary() -> None:
     flat = TableBigram(np.tile(np.array([2.0, 1.9, 1.8, 1.7, 1.6, 1.75]), (6, 1)))
-    settings = Sampling(temperature=0, repetition_penalty=1.2, max_tokens=10)
+    settings = Sampling(temperature=0, repetition_penalty=1.2, max_tokens=5)
     (found,) = sample(flat, TOKENIZER, "a", settings)
-    assert found.ids == (1, 2, 5)  # a is in the prompt; eos, though it was fed, is not penalized
+    assert found.ids == (1, 2, 3, 0, 0)  # a is in the prompt, and eos was fed before it: 1.75 / 1.2 < 1.6 < 2 / 1.2
 
 
 def test_a_condition_reaches_the_model_and_every_sample() -> None:

@@ -95,10 +95,11 @@ def test_log_probabilities_are_those_of_the_completion(client: Client):
     ("body", "param"),
     [
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "cow", "content": "x"}]}, "messages"),
         ({"messages": [{"role": "user"}]}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages"),
         ({"messages": HELLO, "top_logprobs": 2}, "top_logprobs"),
+        ({"messages": HELLO, "tools": [{"type": "web_search"}]}, "tools"),
         ({"messages": [{"role": "user", "content": "x" * 60_000}] * 2}, "messages"),
         ({"messages": HELLO, "max_completion_tokens": 0}, "max_completion_tokens"),
         ({"messages": [{"role": "user", "content": "x" * 99}], "model": "transformer"}, "messages"),

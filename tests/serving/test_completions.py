@@ -18,7 +18,7 @@ Runs = dict[str, TrainedRun]
 
 
 def drawn(run: TrainedRun, prompt: str, **settings: Any) -> list[Any]:
-    return sample(run.model, run.tokenizer, prompt, Sampling(**settings))
+    return sample(run.model, run.tokenizer, prompt, Sampling(**({"temperature": 1.0} | settings)))  # OpenAI's default
 
 
 def expected(run: TrainedRun, ids: list[int]) -> np.ndarray:
@@ -319,9 +319,9 @@ def test_without_a_model_the_first_is_meant(client: Client):
         ("stream", [1, "true"]),
         ("stream_options", [5, {"include_usage": 1}, {"other": True}]),
         ("suffix", ["end", 5]),
-        ("presence_penalty", [0.5, False]),
-        ("frequency_penalty", [0.5, "0"]),
-        ("logit_bias", [{"5": 1.0}]),
+        ("presence_penalty", [2.5, False]),
+        ("frequency_penalty", [-2.5, "0"]),
+        ("logit_bias", [{"5": 100.5}, {"a": 1}, {"-1": 1}, {"99999": 1}, {"5": "1"}, [5]]),
         ("prompt", [5, None, [], [[]], [-1], [2**40], [1.0], [True], ["a", 5], [1, "a"], [["a"]], {}, "a" * 100_001]),
         ("prompt", [[266 * 2], [[1], [99999]]]),
         ("max_token", [5]),

@@ -13,6 +13,7 @@ import chainrule
 from chainrule.generation import Sampling
 from chainrule.generation.decoder import Decoder
 from chainrule.generation.draw import draw_ids
+from chainrule.generation.processors import LogitsProcessor
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.app import make_app
 from chainrule.serving.dice import tokens_in_context
@@ -42,14 +43,14 @@ def test_what_is_drawn_is_what_the_sampler_draws(toy_client: TestClient, toys: l
     run = chainrule.load(toys[KINDS.index(kind)])
     ids = np.append(run.tokenizer.eos, run.tokenizer.encode("On day 7 the red cow")).astype(np.int64)
     logits = Decoder(run.model, ids).logits
-    seen = np.zeros(logits.shape, bool)
-    seen[0, ids[1:]] = True
+    settings = Sampling(**({"temperature": 1.0} | filters))
+    processed = LogitsProcessor(settings, ids.tolist(), ())(logits[0])
     for uniform in np.linspace(0, 0.999, 23).tolist():
         column = roll(toy_client, columns=[{"model": kind, "prompt": ids.tolist()}], roll=uniform, **filters)[
             "columns"
         ][0]
         drawn = column["drawn"]
-        assert drawn["id"] == draw_ids(logits, seen, Sampling(**filters), np.array([uniform]))[0]
+        assert drawn["id"] == draw_ids(processed[None], settings, np.array([uniform]))[0]
         assert drawn["begin"] - 1e-12 <= uniform < drawn["end"] + 1e-12
 
 

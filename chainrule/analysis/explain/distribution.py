@@ -33,14 +33,14 @@ class Distribution:
 
 
 def make_distribution(
-    logits: np.ndarray, tokenizer: Tokenizer, sampling: Sampling, seen: np.ndarray, top: int
+    logits: np.ndarray, processed: np.ndarray, tokenizer: Tokenizer, sampling: Sampling, top: int
 ) -> Distribution:
-    """The distribution of logits (vocabulary,); `seen` (vocabulary,) are the tokens that a repetition penalty falls on.
+    """The distribution of logits (vocabulary,); `processed` are the same after penalties, from which tokens are drawn.
 
     At most `top` candidates are listed, and none that is impossible.
     """
     plain = np.exp(log_softmax(logits))
-    filtered = probabilities(logits[None], seen[None], sampling)[0]
+    filtered = probabilities(processed[None], sampling)[0]
     order = np.argsort(-plain, kind="stable")
     top = max(min(top, int((plain > 0).sum())), 1)
     candidates = [

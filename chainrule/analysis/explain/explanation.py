@@ -14,6 +14,7 @@ from chainrule.data.shards import TokenShards
 from chainrule.errors import UserError
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.generation import Sampling
+from chainrule.generation.processors import LogitsProcessor
 from chainrule.generation.prompt import Prompt, read_prompt
 from chainrule.models._numpy import step, to_numpy
 from chainrule.models.contract import LanguageModel, architecture_of, learns, log_softmax
@@ -91,9 +92,8 @@ def explain_prompt(
         )
     chosen = _find(tokenizer, token, logits, notes) if isinstance(token, str) else token
     chosen = int(possible.argmax()) if chosen is None else chosen
-    seen = np.zeros(len(logits), bool)
-    seen[ids] = True
-    seen[tokenizer.eos] = False  # the boundary of documents is not text, and not penalised when sampling either
+    sampling = sampling or Sampling(temperature=1.0)
+    processed = LogitsProcessor(sampling, ids.tolist(), (tokenizer.eos,))(possible)
     importance = weigh(model, ids, chosen)
     if learns(model) and importance.gradient is None:
         notes.append("importance by gradient is not available, as this model declares no token embedding")
@@ -104,7 +104,7 @@ def explain_prompt(
         token=tokenizer.token_text(chosen),
         probability=float(np.exp(log_softmax(logits)[chosen])),
         surprise=surprise,
-        distribution=make_distribution(possible, tokenizer, sampling or Sampling(), seen, top),
+        distribution=make_distribution(possible, processed, tokenizer, sampling, top),
         importance=importance,
         inside=model.look_inside(ids, chosen, tokenizer.token_text) if isinstance(model, LooksInside) else None,
         evidence=_evidence(model, ids, chosen, tokenizer, shards),

@@ -2,7 +2,7 @@
 
 import { field, h } from "/web/dom.js";
 
-export const DEFAULTS = { temperature: 1, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
+export const DEFAULTS = { temperature: 0.8, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
 
 const MOST = { temperature: 100, top_k: 1e6, top_p: 1, min_p: 1, repetition_penalty: 100 }; // that the server takes
 const CONTROLS = [

@@ -8,6 +8,7 @@ import pytest
 from tests.serving.page.waiting import until
 
 START = "#/dice?models=ngram,lstm,transformer&prompt=On+day+7+the&seed=5"
+TEMPERATURE = 0.8  # where the page begins; the routes begin at 1
 
 
 def ready(page: Any, columns: int = 3) -> None:
@@ -17,7 +18,9 @@ def ready(page: Any, columns: int = 3) -> None:
 def roll(page: Any, prompt: str, number: float) -> list[dict[str, Any]]:
     body = {"columns": [{"model": each, "prompt": prompt} for each in ("ngram", "lstm", "transformer")], "roll": number}
     answer = page.request.post(
-        "/dice", data=json.dumps(body | {"faces": 8}), headers={"Content-Type": "application/json"}
+        "/dice",
+        data=json.dumps(body | {"faces": 8, "temperature": TEMPERATURE}),
+        headers={"Content-Type": "application/json"},
     )
     columns: list[dict[str, Any]] = answer.json()["columns"]
     return columns
@@ -61,7 +64,7 @@ def test_steps_take_the_numbers_of_the_seed_as_completions_do(page: Any):
             f"[...document.querySelectorAll('.said')].every(each => each.querySelectorAll('.token').length === {step})",
         )
     for model in ("ngram", "lstm", "transformer"):
-        body = {"model": model, "prompt": "On day 7 the", "seed": 5, "max_tokens": 4}
+        body = {"model": model, "prompt": "On day 7 the", "seed": 5, "max_tokens": 4, "temperature": TEMPERATURE}
         answer = page.request.post(
             "/v1/completions", data=json.dumps(body), headers={"Content-Type": "application/json"}
         )

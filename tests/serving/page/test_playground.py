@@ -71,10 +71,19 @@ def test_a_forced_token_makes_a_branch_and_its_link_gives_it_again(page: Any):
     assert f"path=8%3A{forced}" in page.url
 
     # The branch is what the API makes of the ids up to and with the forced token.
-    ids = complete(page, model="transformer", prompt=PROMPT, seed=3, max_tokens=40, echo=True, return_token_ids=True)
+    ids = complete(
+        page,
+        model="transformer",
+        prompt=PROMPT,
+        seed=3,
+        max_tokens=40,
+        temperature=0.8,
+        echo=True,
+        return_token_ids=True,
+    )
     eos = page.request.get("/tokenizer_info?model=transformer").json()["eos_token_id"]
     prefix = [eos, *(ids["prompt_token_ids"] + ids["token_ids"])[:8], forced]
-    choice = complete(page, model="transformer", prompt=prefix, seed=3, max_tokens=40)
+    choice = complete(page, model="transformer", prompt=prefix, seed=3, max_tokens=40, temperature=0.8)
     assert "".join(after[9:]).replace("⏎", "").removesuffix("<eos>") == choice["text"]
 
     # Both are kept.
