@@ -271,6 +271,8 @@ def describe_validation(measured: "Evaluation | None") -> str:
     if measured is None:
         return "none was kept aside"
     where = f"on {plural(measured['documents'], 'document')}, {measured['tokens']:,} tokens"
+    if "scored_tokens" in measured:
+        where += f"; {measured['scored_tokens']:,} of them, from all over, were scored"
     impossible = measured["impossible_tokens"]
     if measured["loss"] is None and not impossible:
         return f"not measured: these scores do not sum to one ({where})"

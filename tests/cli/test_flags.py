@@ -19,6 +19,7 @@ from chainrule.generation.settings import Sampling
 from chainrule.ngram.config import Config, smoothings
 from chainrule.text.settings import Tokenization
 from chainrule.training.recipe import OPTIMIZERS, Recipe
+from chainrule.training.resolve import MADE_OF_RUNS
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def test_train_lists_every_flag_of_its_settings_and_every_name_there_is():
                 assert own.help in text
     for name in [*OPTIMIZERS, *smoothings(), *registry.names("chainrule.tasks")]:
         assert name in text
-    for name in registry.names("chainrule.models", without=(*registry.NOT_NAMED, "mix", "cache")):
+    for name in registry.names("chainrule.models", without=(*registry.NOT_NAMED, *MADE_OF_RUNS)):
         assert name in text
 
 

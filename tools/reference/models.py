@@ -34,9 +34,8 @@ def _model(name: str, module: ModuleType) -> str:
     ]
     described = f"{', '.join(facts)}." if facts else ""
     sizes = getattr(module, "SIZES", {})
-    return paragraphs(
-        f"## {name}", summary(module), described, settings_table(module.Config), _sizes(sizes) if sizes else ""
-    )
+    settings = settings_table(module.Config) if hasattr(module, "Config") else ""  # a model of parts may have none
+    return paragraphs(f"## {name}", summary(module), described, settings, _sizes(sizes) if sizes else "")
 
 
 def _sizes(sizes: dict[str, Any]) -> str:
