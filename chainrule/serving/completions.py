@@ -40,6 +40,8 @@ MOST_STOPS = 1000
 MOST_STOP_CHARACTERS = 10_000  # of all stop strings together
 Stop = Annotated[str, Field(max_length=200)]  # every sample keeps all prefixes of it
 MOST_BIASES = 1024
+TokenId = Annotated[str, Field(pattern="^[0-9]+$")]  # names in JSON are strings
+Bias = Annotated[float, Field(ge=-LARGEST_BIAS, le=LARGEST_BIAS)]
 
 
 def check_biases(value: object) -> object:
@@ -70,7 +72,7 @@ class GenerationRequest(SamplingFilters):
     frequency_penalty: Annotated[float | None, Between(-2, 2)] = 0.0
     no_repeat_ngram_size: Annotated[int | None, Between(0, MOST_TOKENS)] = 0
     min_tokens: Annotated[int | None, Between(0, MOST_TOKENS)] = 0
-    logit_bias: Annotated[dict[str, float] | None, BeforeValidator(check_biases)] = Field(
+    logit_bias: Annotated[dict[TokenId, Bias] | None, BeforeValidator(check_biases)] = Field(
         None, description="From -100 to 100 for each of some token ids."
     )
     response_format: ResponseFormat | None = Field(None, description="Text, any JSON object, or JSON of a schema.")

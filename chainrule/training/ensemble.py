@@ -52,6 +52,7 @@ LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabula
 CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
+TIMED_BYTES = 1000
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
 NETWORK_SECONDS = 10.0  # in less time it does not get far enough
@@ -108,12 +109,24 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The seconds of predicting a stream: contexts that learn on the way copy their tables first, however short it is."""
+
+    fixed: float
+    per_byte: float
+
+    def affordable(self, seconds: float) -> int:
+        """How many bytes can be predicted in so many seconds."""
+        return int(max(seconds - self.fixed, 0.0) / self.per_byte)
+
+
+@dataclass(frozen=True)
 class Chosen:
-    """An ensemble, the share of its bits that it would need more without each part, and the seconds it takes a byte."""
+    """An ensemble, the share of its bits that it would need more without each part, and what asking it costs."""
 
     model: Model
     saved: dict[str, float] = field(default_factory=dict)
-    byte_seconds: float = 0.0
+    cost: Cost | None = None
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -171,16 +184,23 @@ def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: T
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
-    began = time.perf_counter()
-    found = model.ask(text.choosing)
-    byte_seconds = (time.perf_counter() - began) / len(text.choosing)
+    found, cost = _ask_and_time(model, text.choosing)
     chosen, found = choose(model, found, text.choosing)
     if _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
     cast(contextmixing.Model, parts[CONTEXTS]).read_more(text.choosing)
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
-    return replace(chosen, model=last, byte_seconds=byte_seconds)
+    return replace(chosen, model=last, cost=cost)
+
+
+def _ask_and_time(model: Model, stream: np.ndarray) -> tuple[np.ndarray, Cost]:
+    began = time.perf_counter()
+    model.ask(stream[:TIMED_BYTES])
+    fixed = time.perf_counter() - began
+    found = model.ask(stream)
+    seconds = time.perf_counter() - began - fixed
+    return found, Cost(fixed, max(seconds - fixed, 0.1 * seconds) / len(stream))
 
 
 def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
@@ -362,7 +382,7 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
         return None
     model, whole = chosen.model, shards.tokens(0)
     seconds = max(clock.left - WRITING_SECONDS, clock.total * 0.02)
-    affordable = int(seconds / chosen.byte_seconds) if chosen.byte_seconds else len(whole)
+    affordable = chosen.cost.affordable(seconds) if chosen.cost else len(whole)
     stream = from_all_over(whole, max(affordable, FEWEST_MEASURED))
     found = model.ask(stream)
     share = (len(stream) - 1) / shards.part.tokens

@@ -62,7 +62,7 @@ def stored(model: Any) -> Any:
 
 
 def first_token(run: Any) -> str:
-    return run.samples(PROMPT, seed=SEED, max_tokens=1)[0].text
+    return run.samples(PROMPT, temperature=1.0, seed=SEED, max_tokens=1)[0].text
 
 
 def check_models(run: Any, answer: Answer) -> None:
@@ -84,7 +84,7 @@ def check_metrics(run: Any, answer: Answer) -> None:
 
 
 def check_completions(run: Any, answer: Answer) -> None:
-    assert answer["choices"][0]["text"] == run.samples(PROMPT, seed=SEED, max_tokens=TOKENS)[0].text
+    assert answer["choices"][0]["text"] == run.samples(PROMPT, temperature=1.0, seed=SEED, max_tokens=TOKENS)[0].text
 
 
 def check_chat(run: Any, answer: Answer) -> None:

@@ -63,7 +63,20 @@ def test_every_answer_is_one_that_is_declared(api: Any, path: str):
     ("path", "fixed"),
     [
         ("/v1/completions", {"prompt": ["on day", "é"], "max_tokens": 4, "suffix": None, "best_of": None, "stop": "x"}),
-        ("/v1/chat/completions", {"max_completion_tokens": 4, "logprobs": True}),
+        ("/v1/chat/completions", {"max_completion_tokens": 4, "logprobs": True, "tools": None, "tool_choice": None}),
+        (
+            "/v1/chat/completions",
+            {
+                "messages": [{"role": "user", "content": "on day"}],
+                "max_completion_tokens": 4,
+                "logprobs": False,
+                "top_logprobs": None,
+                "logit_bias": None,
+                "response_format": None,
+                "tools": [{"type": "function", "function": {"name": "cow"}}],
+                "tool_choice": "required",
+            },
+        ),
         ("/v1/responses", {"max_output_tokens": 4}),
         ("/v1/embeddings", {"model": "lstm", "input": ["on day", "é", ""], "dimensions": None}),
         ("/tokenize", {}),

@@ -124,7 +124,7 @@ def test_a_conversation_may_hold_former_calls_and_what_the_tools_said(toy_client
             "response_format",
             "the json_schema cannot be followed: Invalid type: fish",
         ),
-        ({"messages": [{"role": "user"}]}, "messages", "needs content"),
+        ({"messages": [{"role": "user"}]}, "messages", "a message of the user has no content"),
         ({"presence_penalty": 5}, "presence_penalty", "presence_penalty must be a number from -2 to 2, got 5"),
         ({"frequency_penalty": "1"}, "frequency_penalty", "frequency_penalty must be a number from -2 to 2, got '1'"),
         ({"temperature": -1}, "temperature", "temperature must be a number from 0 to 100, got -1"),
