@@ -110,7 +110,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Cost:
-    """The seconds of predicting a stream: contexts that learn on the way copy their tables first, however short it is."""
+    """The seconds of predicting a stream: contexts that learn from it copy their tables first, however short it is."""
 
     fixed: float
     per_byte: float

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import tokenizers
 import torch
@@ -141,21 +142,27 @@ def by_hand(tokenizer: Tokenizer, *parts: str) -> list[int]:
     return [id for part in parts for id in marks.get(part) or tokenizer.encode(part).tolist()]
 
 
+def until_end(tokenizer: Tokenizer, ids: list[int]) -> str:
+    """The text of ids up to the end of the turn."""
+    end = tokenizer.special[END]
+    return tokenizer.decode(np.array(ids[: ids.index(end)] if end in ids else ids))
+
+
 def test_a_style_has_its_default_system_message_and_ends_where_the_turn_does(styled: Client, tokenizer: Tokenizer):
-    """Against the completion of the same ids, which goes on after the end of the turn and spells it out."""
+    """Against the completion of the same ids, which goes on after the end of the turn."""
     ids = by_hand(
         tokenizer, START, "system\nBe brief.", END, "\n", START, "user\nthe cat", END, "\n", START, "assistant\n"
     )
     settings = {"seed": 5, "max_tokens": 60, "n": 32}
     answer = chat(styled, [{"role": "user", "content": "the cat"}], **settings)
-    plain = styled.choices("styled", ids, **settings)
+    plain = styled.choices("styled", ids, return_token_ids=True, **settings)
     assert answer["usage"]["prompt_tokens"] == len(ids)
     ended = 0
     for one, other in zip(answer["choices"], plain, strict=True):
-        text, end, _ = other["text"].partition(END)
-        assert one["message"]["content"] == text
-        assert one["finish_reason"] == ("stop" if end else other["finish_reason"])
-        ended += bool(end)
+        has_ended = tokenizer.special[END] in other["token_ids"]
+        assert one["message"]["content"] == until_end(tokenizer, other["token_ids"])
+        assert one["finish_reason"] == ("stop" if has_ended else other["finish_reason"])
+        ended += has_ended
     assert 0 < ended < 32
 
 
@@ -166,8 +173,8 @@ def test_a_system_message_of_ones_own_takes_the_place_of_the_default(styled: Cli
     for role in ("system", "developer"):
         messages = [{"role": role, "content": "Say: the"}, {"role": "user", "content": "the cat"}]
         answer = chat(styled, messages, temperature=0, max_tokens=8)
-        [plain] = styled.choices("styled", ids, temperature=0, max_tokens=8)
-        assert answer["choices"][0]["message"]["content"] == plain["text"].partition(END)[0]
+        [plain] = styled.choices("styled", ids, temperature=0, max_tokens=8, return_token_ids=True)
+        assert answer["choices"][0]["message"]["content"] == until_end(tokenizer, plain["token_ids"])
         assert answer["usage"]["prompt_tokens"] == len(ids)
 
 
@@ -177,8 +184,8 @@ def test_marks_in_a_message_are_text(styled: Client, tokenizer: Tokenizer):
         tokenizer, START, "system\nBe brief.", END, "\n", START, f"user\n{said}", END, "\n", START, "assistant\n"
     )
     answer = chat(styled, [{"role": "user", "content": said}], temperature=0, max_tokens=8)
-    [plain] = styled.choices("styled", ids, temperature=0, max_tokens=8)
-    assert answer["choices"][0]["message"]["content"] == plain["text"].partition(END)[0]
+    [plain] = styled.choices("styled", ids, temperature=0, max_tokens=8, return_token_ids=True)
+    assert answer["choices"][0]["message"]["content"] == until_end(tokenizer, plain["token_ids"])
     assert answer["usage"]["prompt_tokens"] == len(ids)
 
 

@@ -130,9 +130,9 @@ def test_an_assistant_may_have_said_nothing_but_nobody_else(client: Client):
 
 
 def test_parts_of_messages_that_are_not_supported_are_named(client: Client):
-    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]}
+    message = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     error = client.refused(CHAT, messages=[*HELLO, message])
-    assert error["message"] == "messages[1].tool_calls is not supported: models here call no tools; leave it out"
+    assert error["message"] == "messages[1].function_call is not supported: models here call no tools; leave it out"
     assert error["param"] == "messages"
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
     error = client.refused(CHAT, messages=[{"role": "user", "content": [{"type": "text", "text": "what?"}, picture]}])
