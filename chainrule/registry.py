@@ -32,9 +32,10 @@ def table_names(module: str, table: str) -> list[str]:
 
     A help text can so list what there is without loading what it is made of.
     """
-    spec = importlib.util.find_spec(module)
+    root, *parts = module.split(".")  # its parent packages are not imported either
+    spec = importlib.util.find_spec(root)
     assert spec is not None and spec.origin is not None, module
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
+    for node in ast.parse(Path(spec.origin).parent.joinpath(*parts).with_suffix(".py").read_text("utf-8")).body:
         target = (
             node.target
             if isinstance(node, ast.AnnAssign)

@@ -167,7 +167,7 @@ def test_a_translator_comes_in_and_translates(chainrule, tmp_path: Path):
         assert [target for _, target in pairs] == list(range(len(text.split())))
         assert all(source < len(sentence.split()) for source, _ in pairs)
     told = json.loads(chainrule("explain", "runs/de-en", SENTENCES[0], "--json")[1])
-    assert (told["text"], told["source"]) == (lines[0][0], [" ein", " mann", " schläft", "<eos>"])
+    assert (told["text"], told["source"]) == (lines[0][0], [" ein", " mann", " schläft", "</s>"])
     assert np.allclose(np.sum(told["attention"], -1), 1, atol=1e-4)
 
 

@@ -93,7 +93,7 @@ def check_chat(run: Any, answer: Answer) -> None:
 
 def check_responses(run: Any, answer: Answer) -> None:
     """The text is the continuation of the transcript."""
-    settings = {"seed": SEED, "max_tokens": TOKENS, "stop": ("\nUser:", "\nAssistant:")}
+    settings = {"temperature": 1.0, "seed": SEED, "max_tokens": TOKENS, "stop": ("\nUser:", "\nAssistant:")}
     [own] = run.samples(f"User: {PROMPT}\nAssistant:", **settings)
     assert answer["output"][0]["content"][0]["text"] == own.text.removeprefix(" ")
 

@@ -43,7 +43,10 @@ FORMAT = Format(
     name="toy",
     description="a .toy file",
     importer=Importer(lambda path: path.suffix == ".toy", read),
-    exporter=Exporter(write, suffix=".toy", dtypes=("f32", "f8"), read_by="children read it"),
+    exporter=Exporter(
+        write, has_format=lambda path: path.suffix == ".toy", suffix=".toy", dtypes=("f32", "f8"),
+        read_by="children read it",
+    ),
 )
 '''
 

@@ -26,10 +26,14 @@ def test_an_ngram_draws_the_same_text():
 
 
 def test_a_neural_model_draws_the_same_text():
-    assert chainrule.load(OLD / "lstm").sample("the cat", seed=5, max_tokens=40) == EXPECTED["lstm"]["sample"]
+    assert (
+        chainrule.load(OLD / "lstm").sample("the cat", temperature=1.0, seed=5, max_tokens=40)
+        == EXPECTED["lstm"]["sample"]
+    )
 
 
 def test_a_translator_writes_the_same_translations():
+    """By today's beam search, in which a text that has ended leaves the beam: one of the six was another before."""
     expected = EXPECTED["translation"]
     assert chainrule.load_pairs(OLD / "translation").translate(expected["sources"]) == expected["translations"]
 

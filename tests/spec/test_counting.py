@@ -119,7 +119,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_row_3_sampled_frequencies_match_the_probabilities(run):
     """Chi-square of the first word drawn after a prompt, against the die itself."""
-    drawn = sample(run.model, run.tokenizer, "cows eat", Sampling(max_tokens=1, samples=20_000, seed=3))
+    drawn = sample(
+        run.model, run.tokenizer, "cows eat", Sampling(temperature=1.0, max_tokens=1, samples=20_000, seed=3)
+    )
     logits, _ = run.model.step(np.array([[run.tokenizer.eos, *run.tokenizer.encode("cows eat")]]), run.model.start(1))
     die = np.exp(log_softmax(logits)[0, -1])
     observed = np.bincount([text.ids[0] for text in drawn], minlength=len(die))

@@ -127,7 +127,7 @@ def test_a_run_learns_and_writes_its_special_tokens():
         ({"tokenizer": "bpe", "special_tokens": ["é"]}, "'é' stands for a byte in a byte-pair vocabulary"),
         (
             {"tokenizer": "bpe", "special_tokens": ["<|a|>"], "vocabulary_size": 257},
-            "holds 256 bytes, <eos> and 1 special tokens, so at least 258 tokens; got 257",
+            "needs at least 258 tokens, for 256 bytes, <eos> and 1 special tokens; got 257",
         ),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_training_goes_on_with_the_other_engine_and_back(names, monkeypatch):
     ("engine", "architecture", "sentence"),
     [
         ("jax", "elman", "engine must be one of torch, tape, got 'jax'"),
-        ("tape", "attention", "the tape has no attention"),
+        ("tape", "attention", "the engine tape has no attention"),
         ("tape", "transformer", "on the tape ngram_order must be 0, got 2; set ngram_order=0"),
     ],
 )
