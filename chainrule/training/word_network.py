@@ -1,5 +1,6 @@
 """Training an LSTM of words for an ensemble: text in memory, so many seconds, other work on the same processor."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log2
@@ -108,11 +109,12 @@ def train_word_network(
 
     One core is left to other work for as long as that `is_busy`.
     """
+    ends_at = time.perf_counter() + seconds
     text, cores = Words.of(words, learning, choosing), torch.get_num_threads()
     recipe = make_recipe(len(text.learning), words.num_ids)
     with threads(max(cores - is_busy(), 1)):
         recipe, speed = measure_speed(words, text, recipe, MEASURED_PART * seconds)
-        seconds *= 1 - (1 + is_worth_trying()) * MEASURED_PART
+        seconds = max(ends_at - time.perf_counter(), MEASURED_PART * seconds)
         width = WIDTH
         if speed * seconds > LARGER_FROM * len(text.learning):
             width, speed = LARGER_WIDTH, LARGER_SPEED * speed
@@ -129,6 +131,7 @@ def train_word_network(
         if recipe.first_vectors == "counted":
             table = model.token_table().detach()
             table.copy_(vectors_by_counting([text.learning], text.counts, table.shape[1]) * table.std())
+        seconds = max(min(seconds, ends_at - time.perf_counter()), MEASURED_PART * seconds)
         with CallbackList(View(), TakesFreeCores(is_busy, cores)) as callback:
             trainer = Trainer(model, recipe, text.context(recipe, Budget(seconds=seconds)), callback, None)
             callback.on_event(

@@ -42,7 +42,7 @@ def test_a_guess_is_counted_and_the_source_told(dealt: Any, is_right: bool):
     dealt.keyboard.press("abcd"[real])  # too late
     until(dealt, "document.querySelector('.weighed') !== null", 60)
     assert dealt.get_attribute(".reveal .mono", "title") == answer["path"]
-    assert f"stands in cows.txt:{answer['line']}, kept aside" in dealt.inner_text(".reveal")
+    assert f"is in cows.txt:{answer['line']}, kept aside" in dealt.inner_text(".reveal")
     kept = json.loads(dealt.evaluate("localStorage.getItem('chainrule.game')"))
     assert kept == {"rounds": 1, "right": int(is_right), "streak": int(is_right), "best": int(is_right)}
     classes = dealt.eval_on_selector_all(".option", "all => all.map(each => each.className)")
