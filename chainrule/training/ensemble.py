@@ -230,9 +230,11 @@ def learn(
         reading = pool.submit(contextmixing.Model(config, 257, 256).fit, [text.learning])
         network = None
         if has_network:
-            from chainrule.training.word_network import train_word_network
+            began = time.perf_counter()
+            from chainrule.training.word_network import train_word_network  # torch, which takes a while
 
-            network = train_word_network(words, text.learning, text.choosing, seconds, lambda: not reading.done())
+            left = seconds - (time.perf_counter() - began)
+            network = train_word_network(words, text.learning, text.choosing, left, lambda: not reading.done())
         parts: dict[str, LanguageModel] = {CONTEXTS: reading.result(), WORDS: words}
     return parts if network is None else parts | {NETWORK: network}
 
