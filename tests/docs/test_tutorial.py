@@ -9,13 +9,14 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.docs.shell import make_environment
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial" / "first-model.md"
@@ -39,14 +40,7 @@ def free_port() -> str:
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """`chainrule` is that of this interpreter, whether it is installed as a script or not."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    script = programs / "chainrule"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m chainrule "$@"\n')
-    script.chmod(0o755)
-    (programs / "python3").symlink_to(sys.executable)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "80"}
+    return make_environment(tmp_path / "bin") | {"COLUMNS": "80"}
 
 
 def run(block: str, folder: Path, environment: dict[str, str]) -> str:
