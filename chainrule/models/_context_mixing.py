@@ -432,10 +432,10 @@ def read(text, history, start, stop, tables, rates, match, bits):
 
 
 @kernel
-def count_again(history, first, last, slots):
-    """Fill the slots of contexts [first, last) as reading this history has filled them."""
+def count(history, start, stop, first, last, slots):
+    """Count history[start:stop] in the slots of contexts [first, last), as `read` does, and predict nothing."""
     words, contexts = np.zeros(4, np.uint64), np.zeros(CONTEXTS, np.uint64)
-    for t in range(REACH + 1, len(history)):
+    for t in range(start, stop):
         _fill_contexts(history, t, words, contexts)
         for number in range(first, last):
             slot = _claim_slot(slots[number], contexts[number], number)
@@ -443,10 +443,10 @@ def count_again(history, first, last, slots):
 
 
 @kernel
-def index_again(history, latest):
-    """Fill the index of matches as reading this history has filled it."""
+def index(history, start, stop, latest):
+    """Enter history[start:stop] into the index of matches, as `read` does."""
     entries = np.zeros(3, np.uint64)
-    for t in range(REACH + 1, len(history)):
+    for t in range(start, stop):
         five = np.uint64(0)
         for back in range(5):
             five |= np.uint64(history[t - 1 - back]) << np.uint64(8 * back)

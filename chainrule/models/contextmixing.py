@@ -6,7 +6,9 @@ were learned bit by bit while reading (Mahoney's PAQ, 2002 to 2005). There is no
 """
 
 import json
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from math import ceil, log2
@@ -28,10 +30,14 @@ MOST_BYTES = 1 << 31
 MOST_SLOTS = 1 << 21  # per context, of 16 bytes each
 READ_AGAIN = 2_000_000  # bytes read in all before there are no more passes
 MOST_PASSES = 8
-AT_ONCE = 1 << 18  # bytes between two reports of progress
+MOST_PREDICTED = 4_000_000  # bytes of a longer text, by default; the rest is only counted
+WORTH_A_PASS = 0.2  # of the text that there must be time to predict
+COUNTING_IS_FASTER = 4.0  # than predicting and learning, at the least
+AT_ONCE = 1 << 15  # bytes between two reports of progress, and two looks at the clock
 FIRST_COUNTS = 0.2  # added to counts where nothing is learned yet
 FIRST_SEEN = 6.0
 FIRST_WEIGHT = 0.15
+LARGE = ("slots", "latest")  # tables that are made anew from the text when a model is loaded
 LEARNED = ("chances", "seen", "frequencies", "weights", "final_weights")
 
 
@@ -39,17 +45,44 @@ LEARNED = ("chances", "seen", "frequencies", "weights", "final_weights")
 class Config:
     passes: int = 0  # how often the text is read, in another order each time; 0: by its size
     most_bytes: int = 0  # read no more than so many bytes of the text; 0: all of it
+    predicted_bytes: int = MOST_PREDICTED  # of a longer text, the rest is only counted, several times as fast
     seed: int = 0  # of the order in which documents are read
     dynamic: bool = False  # whether texts that are scored are learned from on the way
 
     def __post_init__(self) -> None:
         require_number("passes", self.passes, 0)
         require_number("most_bytes", self.most_bytes, 0)
+        require_number("predicted_bytes", self.predicted_bytes, 1)
 
 
 SIZES = {"tiny": Config(passes=2), "medium": Config()}
 DEFAULT_SIZE = "medium"
 DEFAULT_TOKENIZER = "bytes"
+
+
+class Clock:
+    """Seconds to read a text in, and how long a byte takes."""
+
+    def __init__(self, seconds: float | None):
+        self._ends_at = None if seconds is None else time.perf_counter() + seconds
+        self._bytes, self._seconds = 0, 0.0
+
+    @contextmanager
+    def predicting(self, size: int) -> Iterator[None]:
+        """So many bytes are predicted inside."""
+        began = time.perf_counter()
+        yield
+        self._bytes += size
+        self._seconds += time.perf_counter() - began
+
+    def affordable(self, size: int) -> float:
+        """How many of so many bytes there is time to predict, if the others are counted."""
+        if self._ends_at is None or not self._bytes:
+            return size
+        predicting = self._seconds / self._bytes
+        counting = predicting / COUNTING_IS_FASTER
+        spare = self._ends_at - time.perf_counter() - size * counting
+        return min(max(spare / (predicting - counting), 0), size)
 
 
 class Model(LanguageModel):
@@ -66,6 +99,7 @@ class Model(LanguageModel):
             )
         self.config, self.vocabulary_size, self.eos = config, vocabulary_size, eos
         self.text = np.zeros(REACH, np.uint8)
+        self.predicted = 0  # bytes, in all passes; more were only counted
         self.tables: Tables
 
     @property
@@ -78,37 +112,62 @@ class Model(LanguageModel):
         streams: Iterable[np.ndarray],
         held_out: np.ndarray | None = None,
         advance: Callable[[int], None] = lambda tokens: None,
+        seconds: float | None = None,
     ) -> "Model":
-        """Read the documents in random order, several times if they are few; counts begin anew in each pass."""
+        """Read the documents in random order, several times if they are few; counts begin anew in each pass.
+
+        To predict the text, and to learn from that what each context is worth, takes several times as long as to count
+        it. Of a long text, and where the seconds do not suffice, a first part is predicted and the rest only counted.
+        """
         documents = _documents([self._to_bytes(stream) for stream in streams], self.config.most_bytes)
         size = sum(map(len, documents))
-        passes = self.config.passes or int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES))
         self.tables = _new_tables(size, self._forced())
-        generator = np.random.default_rng(self.config.seed)
-        for number in range(passes):
+        generator, clock = np.random.default_rng(self.config.seed), Clock(seconds)
+        by_size = int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES)) if seconds is None else MOST_PASSES
+        for number in range(self.config.passes or by_size):
+            if number and clock.affordable(size) < WORTH_A_PASS * size:
+                break
             if number:
                 self.tables.slots[:], self.tables.latest[:] = 0, 0
                 np.minimum(self.tables.seen, 60, out=self.tables.seen)
             order = generator.permutation(len(documents))
             end = np.full(1, END, np.uint8)
             self.text = np.concatenate([np.zeros(REACH, np.uint8), end, *(documents[i] for i in order)])
-            self._learn(self.tables, self.text, REACH + 1, advance if number == passes - 1 else lambda tokens: None)
+            self._read_pass(clock, advance if number == 0 else lambda tokens: None)
         return self
 
-    def read_more(self, stream: np.ndarray) -> None:
-        """Learn one more stream eos d1 eos ... eos, after all that was read before."""
+    def _read_pass(self, clock: Clock, advance: Callable[[int], None]) -> None:
+        """Predict the text for as long as the settings and the clock allow, and count the rest."""
+        first, stop, match = REACH + 1, len(self.text), np.zeros(2, np.int64)
+        for begin in range(first, stop, AT_ONCE):
+            if begin - first >= self.config.predicted_bytes or not clock.affordable(stop - begin):
+                self._count(begin, stop)
+                advance(stop - begin)
+                break
+            end = min(begin + AT_ONCE, stop)
+            with clock.predicting(end - begin):
+                self._learn(self.tables, self.text, begin, end, match)
+            self.predicted += end - begin
+            advance(end - begin)
+
+    def _count(self, start: int, stop: int) -> None:
+        """Count text[start:stop] and enter it into the index of matches, without predicting it."""
+        text, tables, half = self.text, self.tables, CONTEXTS // 2
+        parts = [(text, start, stop, 0, half, tables.slots), (text, start, stop, half, CONTEXTS, tables.slots)]
+        in_parallel(mixing.count, parts)
+        mixing.index(text, start, stop, tables.latest)
+
+    def read_more(self, stream: np.ndarray) -> np.ndarray:
+        """Learn one more stream eos d1 eos ... eos, after all that was read before; returns how it was predicted on the
+        way, as `bit_probabilities` does."""
         start = len(self.text)
         self.text = np.concatenate([self.text, self._to_bytes(stream[1:])])
-        self._learn(self.tables, self.text, start, lambda tokens: None)
+        return self._with_last(self._learn(self.tables, self.text, start, len(self.text), np.zeros(2, np.int64)))
 
-    def _learn(self, tables: Tables, text: np.ndarray, start: int, advance: Callable[[int], None]) -> np.ndarray:
-        """Predict and learn text[start:]; returns P(1) of each bit (bytes, 8)."""
-        bits = np.empty((len(text) - start, 8), np.float32)
-        rates, match = np.array([0.0015, 0.008, 1.0]), np.zeros(2, np.int64)
-        for begin in range(start, len(text), AT_ONCE):
-            stop = min(begin + AT_ONCE, len(text))
-            mixing.read(text, text, begin, stop, tables, rates, match, bits[begin - start : stop - start])
-            advance(stop - begin)
+    def _learn(self, tables: Tables, text: np.ndarray, start: int, stop: int, match: np.ndarray) -> np.ndarray:
+        """Predict and learn text[start:stop]; returns P(1) of each bit (bytes, 8). `match` is followed and goes on."""
+        bits = np.empty((stop - start, 8), np.float32)
+        mixing.read(text, text, start, stop, tables, np.array([0.0015, 0.008, 1.0]), match, bits)
         return bits
 
     def _to_bytes(self, ids: np.ndarray) -> np.ndarray:
@@ -152,22 +211,27 @@ class Model(LanguageModel):
             logits[..., END] += np.log(mixing.SMALLEST)
         return logits
 
-    def bit_probabilities(self, stream: np.ndarray) -> np.ndarray:
+    def bit_probabilities(self, stream: np.ndarray, spoils_counts: bool = False) -> np.ndarray:
         """P(1) of each bit of every symbol after the first of a stream, (symbols, 9).
 
-        The ninth decision, after byte 255, is whether that is the end of a document.
+        The ninth decision, after byte 255, is whether that is the end of a document. A dynamic model learns on the way
+        in a copy of its tables. `spoils_counts` saves the time and memory of copying the large ones: such a model can
+        be saved, as counts are not, but predicts nothing any more.
         """
         read = self._to_bytes(stream)
         if self.config.dynamic:
             text = np.concatenate([self.text, read])
-            tables = self.tables._replace(**{name: array.copy() for name, array in self.tables._asdict().items()})
-            bits = self._learn(tables, text, len(self.text), lambda tokens: None)[1:]
-        else:
-            history = np.concatenate([np.zeros(REACH, np.uint8), read])
-            bits = np.empty((max(len(read) - 1, 0), 8), np.float32)
-            mixing.read(
-                self.text, history, REACH + 1, len(history), self.tables, np.zeros(3), np.zeros(2, np.int64), bits
-            )
+            kept = LARGE if spoils_counts else ()
+            copies = {name: array.copy() for name, array in self.tables._asdict().items() if name not in kept}
+            tables = self.tables._replace(**copies)
+            return self._with_last(self._learn(tables, text, len(self.text), len(text), np.zeros(2, np.int64))[1:])
+        history = np.concatenate([np.zeros(REACH, np.uint8), read])
+        bits = np.empty((max(len(read) - 1, 0), 8), np.float32)
+        mixing.read(self.text, history, REACH + 1, len(history), self.tables, np.zeros(3), np.zeros(2, np.int64), bits)
+        return self._with_last(bits)
+
+    def _with_last(self, bits: np.ndarray) -> np.ndarray:
+        """With the ninth decision, (symbols, 9)."""
         last = np.full((len(bits), 1), 1 - mixing.SMALLEST if self.shares_last_leaf else 1.0, np.float32)
         return np.concatenate([bits, last], 1)
 
@@ -268,6 +332,4 @@ def _restore(model: Model, arrays: dict[str, np.ndarray]) -> None:
     if arrays["curves"].shape != (len(arrays["changed_curves"]), mixing.STEPS):
         raise ValueError("its curves do not belong together")
     tables.curves.reshape(-1, mixing.STEPS)[arrays["changed_curves"]] = arrays["curves"]
-    half = CONTEXTS // 2
-    in_parallel(mixing.count_again, [(text, 0, half, tables.slots), (text, half, CONTEXTS, tables.slots)])
-    mixing.index_again(text, tables.latest)
+    model._count(REACH + 1, len(text))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
-from typing import cast
 from zlib import crc32
 
 import numpy as np
@@ -23,7 +22,7 @@ from chainrule.data.texts import Texts
 from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart, Evaluation
 from chainrule.evaluation.stream import figures_of
 from chainrule.models import contextmixing, wordgram
-from chainrule.models._bits import score_bits
+from chainrule.models._bits import predict_bits, score_bits
 from chainrule.models.contract import LanguageModel, architecture_of
 from chainrule.models.ensemble import Config, Model
 from chainrule.progress import say, size
@@ -45,6 +44,7 @@ CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 100_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
+COUNTED_PART = 0.6  # of that, at the most, to what is only counted; a text that takes longer is read in part
 LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
@@ -52,16 +52,18 @@ LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabula
 CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
-TIMED_BYTES = 1000
+COMPARING_PART = 0.1  # and to counting once more, to see whether it is better on the text for choosing
 SPEED_BYTES = 60_000  # read to find out how fast reading is
-NETWORK_BYTES = 30_000  # of less text, a network learns nothing that counting does not know
+NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
+BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
 NETWORK_SECONDS = 10.0  # in less time it does not get far enough
 MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of words has nothing to say
 NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
 BYTE_NETWORK_SECONDS = 100.0
 BYTE_NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
-WRITING_SECONDS = 2.0
+WRITING_SECONDS = 2.0  # of one core
+LEAST_SHARE = 0.2  # of one core, that is reckoned with on a busy machine
 UNUSED_PART = 0.2  # of the time: where more is left, it says why
 PASSES = 3  # through the text that the weights are learned from
 TrainPart = Callable[[Request], Run]
@@ -93,6 +95,12 @@ class Clock:
     def left(self) -> float:
         return self.total - (time.time() - self.started_at)
 
+    @property
+    def writing(self) -> float:
+        """Seconds to keep for writing the run: more where other programs have taken our time so far."""
+        share = time.process_time() / max(time.time() - self.started_at, 1e-3)  # of one core
+        return WRITING_SECONDS / min(max(share, LEAST_SHARE), 1.0)
+
 
 @dataclass(frozen=True)
 class Text:
@@ -109,24 +117,13 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The seconds of predicting a stream: contexts that learn from it copy their tables first, however short it is."""
-
-    fixed: float
-    per_byte: float
-
-    def affordable(self, seconds: float) -> int:
-        """How many bytes can be predicted in so many seconds."""
-        return int(max(seconds - self.fixed, 0.0) / self.per_byte)
-
-
-@dataclass(frozen=True)
 class Chosen:
-    """An ensemble, the share of its bits that it would need more without each part, and what asking it costs."""
+    """An ensemble, the share of its bits that it would need more without each part, and the seconds it takes to ask it
+    for a byte."""
 
     model: Model
     saved: dict[str, float] = field(default_factory=dict)
-    cost: Cost | None = None
+    cost: float | None = None
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -158,9 +155,11 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
         affordable = prepared.data["text"]["train"]["bytes"] < COUNTED_BYTES * COUNTING_PART * clock.total
         began = time.perf_counter()
         counted = _count(request, trying, train_part) if affordable else None
-        again = time.perf_counter() - began  # counting is compared with once more
+        again = time.perf_counter() - began
+        is_compared = counted is not None and again < COMPARING_PART * clock.total
+        before = Clock(clock.total - (again if is_compared else 0.0), clock.started_at)
         held_out = prepared.data["text"]["validation"]["bytes"]
-        chosen = make(request, task, trying, Clock(clock.total - again, clock.started_at), train_part, held_out)
+        chosen = make(request, task, trying, before, train_part, held_out, is_compared)
     finally:
         rmtree(trying, ignore_errors=True)
     counting = None if counted is None else counted["bits_per_byte"]
@@ -170,13 +169,21 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 
-def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: TrainPart, held_out: int) -> Chosen:
-    """The ensemble, in time to measure it on the bytes held out; CountingIsBetter where counting alone is."""
+def make(
+    request: Request,
+    task: Task,
+    folder: Path,
+    clock: Clock,
+    train_part: TrainPart,
+    held_out: int,
+    is_compared: bool,
+) -> Chosen:
+    """The ensemble, in time to measure it on the bytes held out; CountingIsBetter where it is compared and worse."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     words, speed = _count_words(text.learning), measure_reading(text.learning)
     has_network = is_worth_a_network(text, words, clock.left)
-    after = predict_rest(text, words if has_network else None, speed, held_out, clock) + WRITING_SECONDS
+    after = predict_rest(text, words if has_network else None, speed, held_out, clock) + clock.writing
     parts = learn(text, words, speed, clock.left - after, has_network)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
@@ -184,23 +191,37 @@ def make(request: Request, task: Task, folder: Path, clock: Clock, train_part: T
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
-    found, cost = _ask_and_time(model, text.choosing)
+    began = time.perf_counter()
+    found = ask_for_good(model, text.choosing)
+    cost = (time.perf_counter() - began) / len(text.choosing)
     chosen, found = choose(model, found, text.choosing)
-    if _is_beaten(chosen.model, found, request, text, folder, train_part):
+    if is_compared and _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
-    cast(contextmixing.Model, parts[CONTEXTS]).read_more(text.choosing)
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
     return replace(chosen, model=last, cost=cost)
 
 
-def _ask_and_time(model: Model, stream: np.ndarray) -> tuple[np.ndarray, Cost]:
-    began = time.perf_counter()
-    model.ask(stream[:TIMED_BYTES])
-    fixed = time.perf_counter() - began
-    found = model.ask(stream)
-    seconds = time.perf_counter() - began - fixed
-    return found, Cost(fixed, max(seconds - fixed, 0.1 * seconds) / len(stream))
+def ask_for_good(model: Model, stream: np.ndarray) -> np.ndarray:
+    """What the parts predict of a stream, as `Model.ask` gives it; contexts learn it for good, which needs no copy."""
+    return np.stack(
+        [
+            part.read_more(stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
+            for part in model.parts
+        ]
+    )
+
+
+def ask_last(model: Model, stream: np.ndarray) -> np.ndarray:
+    """As `Model.ask`, of an ensemble that is then only written: contexts need no copy of their counts."""
+    return np.stack(
+        [
+            part.bit_probabilities(stream, spoils_counts=True)
+            if isinstance(part, contextmixing.Model)
+            else predict_bits(part, stream)
+            for part in model.parts
+        ]
+    )
 
 
 def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
@@ -226,8 +247,7 @@ def learn(
 ) -> dict[str, LanguageModel]:
     """The parts that need no run of their own; contexts are read on one core while a network learns on the others."""
     with ThreadPoolExecutor(1) as pool:
-        config = plan_reading(text.learning, speed, seconds)
-        reading = pool.submit(contextmixing.Model(config, 257, 256).fit, [text.learning])
+        reading = pool.submit(read_contexts, text.learning, speed, seconds)
         network = None
         if has_network:
             began = time.perf_counter()
@@ -281,14 +301,16 @@ def measure_reading(stream: np.ndarray) -> float:
     return LARGE_TABLES * len(sample) / (time.perf_counter() - began)
 
 
-def plan_reading(stream: np.ndarray, speed: float, seconds: float) -> contextmixing.Config:
-    """How much of the text contexts read, and how often, in the seconds for learning."""
-    affordable = speed * max(seconds, 0) * CONTEXTS_PART
-    passes = int(min(max(affordable // len(stream), 1), contextmixing.MOST_PASSES))
-    most = 0 if affordable >= len(stream) else max(int(affordable), SPEED_BYTES)
-    amount = f"{size(most)} of the text are read" if most else f"the text is read {passes} time{'s' * (passes > 1)}"
-    say(f"contexts: {size(speed)}/s, so {amount}")
-    return contextmixing.Config(passes=passes, most_bytes=most, dynamic=True)
+def read_contexts(stream: np.ndarray, speed: float, seconds: float) -> contextmixing.Model:
+    """Contexts that have read the text as often, and predicted as much of it, as the seconds allow."""
+    seconds = max(seconds, 0) * CONTEXTS_PART
+    countable = max(int(COUNTED_PART * seconds * speed * contextmixing.COUNTING_IS_FASTER), SPEED_BYTES)
+    most = countable if countable < len(stream) else 0
+    config = contextmixing.Config(most_bytes=most, predicted_bytes=MOST_BYTES, dynamic=True)
+    model = contextmixing.Model(config, 257, 256).fit([stream], seconds=seconds)
+    read = len(model.text) - contextmixing.REACH
+    say(f"contexts: {size(speed)}/s; {size(read)} were counted, {size(model.predicted)} predicted in all passes")
+    return model
 
 
 def _count_words(stream: np.ndarray) -> wordgram.Model:
@@ -319,7 +341,7 @@ def _train_byte_network(
     request: Request, text: Text, folder: Path, seconds: float, train_part: TrainPart
 ) -> LanguageModel | None:
     """A network of bytes; None where text or time are too short for one."""
-    if len(text.learning) < NETWORK_BYTES or seconds < BYTE_NETWORK_SECONDS:
+    if len(text.learning) < BYTE_NETWORK_BYTES or seconds < BYTE_NETWORK_SECONDS:
         return None
     learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
     part = replace(
@@ -383,10 +405,10 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
     if not shards.part.documents:
         return None
     model, whole = chosen.model, shards.tokens(0)
-    seconds = max(clock.left - WRITING_SECONDS, clock.total * 0.02)
-    affordable = chosen.cost.affordable(seconds) if chosen.cost else len(whole)
+    seconds = max(clock.left - clock.writing, clock.total * 0.02)
+    affordable = int(seconds / chosen.cost) if chosen.cost else len(whole)
     stream = from_all_over(whole, max(affordable, FEWEST_MEASURED))
-    found = model.ask(stream)
+    found = ask_last(model, stream)
     share = (len(stream) - 1) / shards.part.tokens
     parts: list[EnsemblePart] = []
     for name, part, bits in zip(model.names, model.parts, found, strict=True):

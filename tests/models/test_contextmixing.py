@@ -85,6 +85,28 @@ def test_the_most_bytes_are_kept(texts: tuple[np.ndarray, np.ndarray]):
     assert len(small.text) - contextmixing.REACH <= 5_001
 
 
+def test_what_is_only_counted_is_counted_as_if_it_had_been_predicted(texts: tuple[np.ndarray, np.ndarray]):
+    learned, held_out = texts
+    whole, part, hurried = (Model(Config(passes=1), 257, EOS) for _ in range(3))
+    part.config = Config(passes=1, predicted_bytes=contextmixing.AT_ONCE)
+    whole.fit([learned])
+    for each in (part.fit([learned]), hurried.fit([learned], seconds=0.0)):
+        np.testing.assert_array_equal(each.text, whole.text)
+        np.testing.assert_array_equal(each.tables.slots, whole.tables.slots)
+        np.testing.assert_array_equal(each.tables.latest, whole.tables.latest)
+        assert each.predicted == contextmixing.AT_ONCE < whole.predicted == len(learned) - 1
+    alone = Model(Config(passes=1, most_bytes=contextmixing.AT_ONCE), 257, EOS).fit([learned])
+    of_whole, of_part, of_alone = (bits(each.score(held_out)) for each in (whole, part, alone))
+    assert of_whole < of_part < 0.9 * of_alone, (of_whole, of_part, of_alone)
+
+
+def test_a_text_is_read_again_only_where_there_is_time(texts: tuple[np.ndarray, np.ndarray]):
+    hurried = Model(Config(), 257, EOS).fit([texts[0]], seconds=0.0)
+    leisurely = Model(Config(), 257, EOS).fit([texts[0]], seconds=1000.0)
+    assert hurried.predicted < len(texts[0])
+    assert leisurely.predicted == contextmixing.MOST_PASSES * (len(texts[0]) - 1)
+
+
 def test_a_vocabulary_of_words_is_refused():
     with pytest.raises(UserError, match="predicts the bits of bytes, got a vocabulary of 5,000 tokens"):
         Model(Config(), 5000, 4999)
