@@ -2,7 +2,7 @@
 
 Families, texts of a kind and settings of training are the same for all, and so are the trials: as many, of as many
 seconds of one processor. The first trial is the recipe that `for_budget` gives now, the second the same plain one for
-all; every other of those that follow is drawn at random, and the rest change two dials of the best so far. The best third
+all; of those that follow every other one is random, and the rest change two dials of the best so far. The best third
 of the trials is begun anew with three times the seconds, and so on (successive halving). A trial trains, by the
 Trainer, on every text of its kind and is ranked by the mean of its losses, each divided by the first trial's. Only
 validation parts are looked at. What was measured is kept, so a search that was broken off goes on where it stopped.
@@ -29,6 +29,7 @@ from chainrule.config import override
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import Diverged
+from chainrule.evaluation.figures import NATS_PER_BIT
 from chainrule.evaluation.stream import spread
 from chainrule.models.contract import FitsBudget
 from chainrule.tasks import language
@@ -53,7 +54,10 @@ TEXTS = {
 }
 KINDS = {"few": ("tinyshakespeare", "inaugural"), "many": ("ptb", "sotu")}  # kinds of vocabulary, and texts of them
 TABLE_TEXTS = ("tinyshakespeare", "ptb", "sotu")
+TITLES = {"few": "characters", "many": "10,000 words and 16,000 pieces"}
+COUNTED_ORDERS = (1, 2, 5)
 SCORED = 8192  # tokens of the validation part
+SCORED_FOR_TABLE = 16384
 BUDGET = 60.0  # seconds of two cores, for which `for_budget` is asked
 SHORTER = 3  # how many times as long as those of a rung the trials of the next are, and how many are left out
 
@@ -80,9 +84,9 @@ WIDTHS = dial("width", 96, 128, 200)
 TIED = dial("tied", False, True)
 SIZES: dict[str, Space] = {
     "bow": WIDTHS | TIED,
-    "mlp": WIDTHS | dial("order", 4, 6, 10) | {
-        "output": ({"tied": True}, {"tied": False, "is_direct": False}, {"tied": False, "is_direct": True})
-    },
+    "mlp": WIDTHS
+    | dial("order", 4, 6, 10)
+    | {"output": ({"tied": True}, {"tied": False, "is_direct": False}, {"tied": False, "is_direct": True})},
     "attention": WIDTHS | TIED | dial("num_heads", 2, 4),
     "transformer": WIDTHS | TIED | dial("num_layers", 1, 2, 3) | dial("ngram_dropout", 0.1, 0.3),
     **{cell: WIDTHS | TIED | dial("num_layers", 1, 2) for cell in ("elman", "ugrnn", "gru", "lstm")},
@@ -167,7 +171,7 @@ def complete(family: str, settings: Settings) -> Settings:
     return {name: value for name, value in known.items() if name in names or name in RECIPE_FIELDS}
 
 
-def train(family: str, settings: Settings, text: Text, seconds: float) -> float:
+def train(family: str, settings: Settings, text: Text, seconds: float, scored: int = SCORED) -> float:
     """Nats per token of the validation part, after so many seconds of one processor."""
     module = module_of(family)
     size = {name: value for name, value in settings.items() if name not in RECIPE_FIELDS}
@@ -192,7 +196,12 @@ def train(family: str, settings: Settings, text: Text, seconds: float) -> float:
         Trainer(model, recipe, context, Callback(), None).run()
     except Diverged:
         return 20.0
-    return float(-model.score(spread(text._held_out.tokens(0), SCORED)).mean())
+    return loss_of(model, text, scored)
+
+
+def loss_of(model: Any, text: Text, scored: int) -> float:
+    """Nats per token of so many tokens from all over the validation part."""
+    return float(-model.score(spread(text._held_out.tokens(0), scored)).astype(float).mean())
 
 
 def measure(family: str, kind: str, trial: Trial, seconds: float) -> None:
@@ -239,7 +248,7 @@ def search(family: str, kind: str, count: int, seconds: float, known: list[Trial
         report(family, kind, trials[-1], first, seconds)
         yield trials
     left = trials
-    while len(left) > 1:
+    while len(left) > SHORTER:
         left = sorted(left, key=lambda each: mean_ratio(each, first, seconds))[: max(len(left) // SHORTER, 1)]
         seconds *= SHORTER
         measure(family, kind, first, seconds)
@@ -262,9 +271,13 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, action="append", help="of vocabulary; default: all")
     parser.add_argument("--trials", type=int, default=9, help="of each family and kind")
     parser.add_argument("--seconds", type=float, default=4.0, help="of one processor, for the shortest trials")
+    parser.add_argument("--table", type=float, metavar="SECONDS", help="of all families by the recipes they have now")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     train("bow", PLAIN | {"hidden_width": 128}, text_of("tinyshakespeare"), 1.0)  # torch imports some of itself late
+    if arguments.table:
+        measure_table(arguments.table, arguments.families or list(ARCHITECTURES), RECIPES.figures("table"))
+        return
     for kind in arguments.kind or KINDS:
         for family in arguments.families or ARCHITECTURES:
             figures = RECIPES.figures(kind)
@@ -276,8 +289,61 @@ def main() -> None:
 
 
 def section(kind: str, figures: dict[str, Any]) -> Section:
-    header = ["family"]
-    return Section(kind, "", header, [[family] for family in figures], figures)
+    """What won in each family, and by how much."""
+    texts = KINDS[kind]
+    header = ["family", "trials", "processor seconds", *(f"{name}, before → after" for name in texts), "what won"]
+    rows = [
+        row(texts, family, [Trial(**each) for each in figures[family]]) for family in ARCHITECTURES if family in figures
+    ]
+    missing = [family for family in ARCHITECTURES if family not in figures]
+    text = (
+        f"Texts: {' and '.join(texts)}. Bits per token of {SCORED:,} tokens of the validation part after the longest\n"
+        "trials: of the recipe that the family had before this search, and of the best one."
+    )
+    if missing:
+        text += f" Not searched yet: {', '.join(missing)}."
+    return Section(f"Vocabularies of {TITLES[kind]}", text, header, rows, figures)
+
+
+def row(texts: tuple[str, ...], family: str, trials: list[Trial]) -> list[str]:
+    longest = max((each for each in trials[0].losses), key=float)
+    done = [each for each in trials if len(each.losses.get(longest, {})) == len(texts)]
+    best = min(done, key=lambda each: mean_ratio(each, trials[0], float(longest))) if done else trials[0]
+    spent = sum(float(seconds) * len(found) for each in trials for seconds, found in each.losses.items())
+    pairs = [(each.losses[longest].get(name) for each in (trials[0], best)) for name in texts]
+    shown = [" → ".join("–" if nats is None else f"{nats / NATS_PER_BIT:.3f}" for nats in pair) for pair in pairs]
+    changed = {name: value for name, value in best.settings.items() if name != "sampled_softmax" or value}
+    won = "as before" if best is trials[0] else ", ".join(f"{name}={value}" for name, value in changed.items())
+    return [family, str(len(trials)), f"{spent:,.0f}, the longest {longest}", *shown, won]
+
+
+def measure_table(seconds: float, families: list[str], figures: dict[str, Any]) -> None:
+    """Every family by the recipe that it has now, and counting beside it; written down one by one."""
+    for name in TABLE_TEXTS:
+        text = text_of(name)
+        per_unit = NATS_PER_BIT * (1.0 if name == "ptb" or text.bytes_per_token is None else text.bytes_per_token)
+        found = figures.setdefault(name, {})
+        for order in COUNTED_ORDERS:
+            if f"ngram-{order}" not in found:
+                config = replace(module_of("ngram").SIZES[module_of("ngram").DEFAULT_SIZE], order=order)
+                model = module_of("ngram").Model(config, text.tokenizer.vocabulary_size, text.tokenizer.eos)
+                found[f"ngram-{order}"] = loss_of(text.fit(model), text, SCORED_FOR_TABLE) / per_unit
+        for family in families:
+            found[family] = train(family, current(family, text), text, seconds, SCORED_FOR_TABLE) / per_unit
+            print(f"{name} {family}: {found[family]:.4f}", flush=True)
+            RECIPES.keep("table", table_section(seconds, figures))
+
+
+def table_section(seconds: float, figures: dict[str, Any]) -> Section:
+    names = [*(f"ngram-{order}" for order in COUNTED_ORDERS), *ARCHITECTURES]
+    shown = lambda text, name: f"{figures[text][name]:.3f}" if name in figures.get(text, {}) else "–"  # noqa: E731
+    rows = [[name, *(shown(text, name) for text in TABLE_TEXTS)] for name in names]
+    text = (
+        f"Every family by its recipe for a minute, trained for {seconds:g} seconds of one processor, less than such a\n"
+        f"minute has: bits per byte (ptb: per word) of {SCORED_FOR_TABLE:,} tokens of the validation part. N-grams\n"
+        "count all of the text."
+    )
+    return Section("All families for the same time", text, ["model", *TABLE_TEXTS], rows, figures)
 
 
 if __name__ == "__main__":

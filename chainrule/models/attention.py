@@ -55,8 +55,8 @@ class Config:
             raise UserError(f"width must be a multiple of num_heads ({self.num_heads}), got {self.width}")
         if self.tied and not self.is_block and self.hidden_width != self.width:
             raise UserError(
-                f"hidden_width must be the width, {self.width}, where the output is tied and there are neither residual "
-                f"connections nor norms, got {self.hidden_width}; set tied=false"
+                f"hidden_width must be the width, {self.width}, where the output is tied without residual connections "
+                f"and norms, got {self.hidden_width}; set tied=false"
             )
 
     @property

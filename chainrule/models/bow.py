@@ -13,6 +13,7 @@ from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import BAG, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._tanh_shares import share_out_tanh
 from chainrule.models._unembedding import Unembedding
@@ -99,3 +100,7 @@ class Model(NeuralModel):
         constant = weight[token] @ at_rest + bias[token]
         logit = float(constant + contributions.sum())
         return Positions([[1 / count] * count], contributions.tolist(), float(constant), logit)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), BAG, seconds, tokens, vocabulary_size)

@@ -13,6 +13,7 @@ from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import MLP, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._tanh_shares import share_out_tanh
 from chainrule.models._unembedding import Unembedding
@@ -116,3 +117,7 @@ class Model(NeuralModel):
         contributions = np.zeros(len(ids))
         contributions[len(ids) - len(known) :] = each[: len(known)].flip(0).numpy()
         return Positions([], contributions.tolist(), float(constant), float(constant + contributions.sum()))
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), MLP, seconds, tokens, vocabulary_size)
