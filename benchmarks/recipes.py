@@ -271,12 +271,14 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, action="append", help="of vocabulary; default: all")
     parser.add_argument("--trials", type=int, default=9, help="of each family and kind")
     parser.add_argument("--seconds", type=float, default=4.0, help="of one processor, for the shortest trials")
+    parser.add_argument("--text", choices=TABLE_TEXTS, action="append", help="of the table; default: all")
     parser.add_argument("--table", type=float, metavar="SECONDS", help="of all families by the recipes they have now")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     train("bow", PLAIN | {"hidden_width": 128}, text_of("tinyshakespeare"), 1.0)  # torch imports some of itself late
     if arguments.table:
-        measure_table(arguments.table, arguments.families or list(ARCHITECTURES), RECIPES.figures("table"))
+        names, families = arguments.text or list(TABLE_TEXTS), arguments.families or list(ARCHITECTURES)
+        measure_table(arguments.table, names, families, RECIPES.figures("table"))
         return
     for kind in arguments.kind or KINDS:
         for family in arguments.families or ARCHITECTURES:
@@ -317,9 +319,9 @@ def row(texts: tuple[str, ...], family: str, trials: list[Trial]) -> list[str]:
     return [family, str(len(trials)), f"{spent:,.0f}, the longest {longest}", *shown, won]
 
 
-def measure_table(seconds: float, families: list[str], figures: dict[str, Any]) -> None:
+def measure_table(seconds: float, names: list[str], families: list[str], figures: dict[str, Any]) -> None:
     """Every family by the recipe that it has now, and counting beside it; written down one by one."""
-    for name in TABLE_TEXTS:
+    for name in names:
         text = text_of(name)
         per_unit = NATS_PER_BIT * (1.0 if name == "ptb" or text.bytes_per_token is None else text.bytes_per_token)
         found = figures.setdefault(name, {})

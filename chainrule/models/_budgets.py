@@ -1,8 +1,9 @@
 """What a budget of time trains best: the recipe of every family as plain data, by kind of vocabulary and by seconds.
 
-Those of a minute were found by one search, the same for all families (`make recipes`, docs/results/recipes.md). What
-more time changes was found on two cores of a laptop (docs/log.md): the Transformer's on a megabyte of characters, that
-of recurrent models on a million words, with an LSTM. The larger sizes of MLP, bag and attention are guesses.
+Those of MLP, bag and attention for a minute are from a search that is the same for all families (`make recipes`;
+docs/results/recipes.md says which it has reached), their larger sizes are guesses. The others' were found on two cores
+of a laptop (docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words,
+with an LSTM.
 """
 
 from dataclasses import dataclass, field, replace
@@ -110,7 +111,7 @@ TRANSFORMER = Recipes(
     many=Kind({"output_bias": True}, _TRANSFORMER | {"sampled_softmax": 0.8}),
 )
 
-# AdamW with its rates, for all but the Transformer; matrices have a rate of their own
+# For AdamW, which is the default of all but the Transformer.
 _ADAM: Settings = {
     "sampled_softmax": 0.0,
     "first_vectors": "random",
@@ -121,46 +122,42 @@ _ADAM: Settings = {
     "weight_decay": 0.03,
     "clip": 1.0,
 }
+_SLOWER = {"matrix_learning_rate": 0.003}
 _ONE_LAYER = {"num_layers": 1, "input_scale": 4.0}
 RECURRENT = Recipes(  # the same for every cell, so that a comparison of cells compares nothing else
     (
         (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {}),
-        (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {"matrix_learning_rate": 0.003}),
-        (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, {"matrix_learning_rate": 0.003}),
-        # a guess: see docs/log.md
-        (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, {"matrix_learning_rate": 0.003}),
+        (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, _SLOWER),
+        (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, _SLOWER),
+        (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, _SLOWER),  # a guess: see docs/log.md
     ),
     few=Kind(_ONE_LAYER, _ADAM),
     many=Kind(_ONE_LAYER, _ADAM | COUNTED),
 )
 
+_AS_WIDE: Ladder = (  # a hidden layer as wide as the vectors, as tied outputs ask for
+    (0, {"width": 128, "hidden_width": 128, "dropout": 0.1}, {}),
+    (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
+    (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
+)
+_WINDOW_BEFORE = {"order": 6, "is_direct": False, "tied": True}
 MLP = Recipes(
-    (
-        (0, {"width": 128, "hidden_width": 128, "dropout": 0.1}, {}),
-        (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
-        (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
-    ),
-    few=Kind({"order": 6, "is_direct": False, "tied": True}, _ADAM | {"window": 32}),
+    _AS_WIDE,
+    few=Kind(_WINDOW_BEFORE, _ADAM | {"window": 32}),
     many=Kind(
-        {"order": 6, "is_direct": False, "tied": True},
-        _ADAM | COUNTED | {"window": 32, "matrix_learning_rate": 0.008},
+        _WINDOW_BEFORE,
+        _ADAM | COUNTED | {"window": 32, "sampled_softmax": 0.8, "matrix_learning_rate": 0.008},
     ),
 )
-BAG = Recipes(
-    (
-        (0, {"width": 128, "hidden_width": 128, "dropout": 0.1}, {}),
-        (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
-        (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
-    ),
-    few=Kind({"context_length": 32, "tied": True}, _ADAM),
-    many=Kind({"context_length": 32, "tied": True}, _ADAM | COUNTED),
-)
+_BAG = {"context_length": 32, "tied": True}
+BAG = Recipes(_AS_WIDE, few=Kind(_BAG, _ADAM), many=Kind(_BAG, _ADAM | COUNTED))
+_ATTENTION = {"context_length": 32, "tied": True, "output_bias": True}
 ATTENTION = Recipes(
     (
         (0, {"width": 128, "hidden_width": 512, "dropout": 0.1}, {}),
         (150, {"width": 200, "hidden_width": 800, "dropout": 0.2}, {}),
         (450, {"width": 256, "hidden_width": 1024, "dropout": 0.3}, {}),
     ),
-    few=Kind({"context_length": 32, "tied": True, "output_bias": True}, _ADAM),
-    many=Kind({"context_length": 32, "tied": True, "output_bias": True}, _ADAM | COUNTED),
+    few=Kind(_ATTENTION, _ADAM),
+    many=Kind(_ATTENTION, _ADAM | COUNTED),
 )

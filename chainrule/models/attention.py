@@ -19,6 +19,7 @@ from chainrule.layers.cache import KeyValues
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import ATTENTION, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._unembedding import Unembedding
 from chainrule.models.contract import State
@@ -177,3 +178,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, first: First) -> Tensor
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True)
     is_past = (distances(first, time, query.device) >= 0).unsqueeze(-3)  # ((batch,) 1, time, keys)
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=is_past)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), ATTENTION, seconds, tokens, vocabulary_size)
