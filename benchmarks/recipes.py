@@ -303,7 +303,9 @@ def section(kind: str, figures: dict[str, Any]) -> Section:
         "trials: of the recipe that the family had before this search, and of the best one."
     )
     if missing:
-        text += f" Not searched yet: {', '.join(missing)}."
+        text += (
+            f"\nNot searched yet: {', '.join(missing)}. One with fewer trials than others was not searched to the end."
+        )
     return Section(f"Vocabularies of {TITLES[kind]}", text, header, rows, figures)
 
 
@@ -312,8 +314,8 @@ def row(texts: tuple[str, ...], family: str, trials: list[Trial]) -> list[str]:
     done = [each for each in trials if len(each.losses.get(longest, {})) == len(texts)]
     best = min(done, key=lambda each: mean_ratio(each, trials[0], float(longest))) if done else trials[0]
     spent = sum(float(seconds) * len(found) for each in trials for seconds, found in each.losses.items())
-    pairs = [(each.losses[longest].get(name) for each in (trials[0], best)) for name in texts]
-    shown = [" → ".join("–" if nats is None else f"{nats / NATS_PER_BIT:.3f}" for nats in pair) for pair in pairs]
+    pairs = [(trials[0].losses[longest][name], best.losses[longest][name]) for name in texts]
+    shown = [" → ".join(f"{nats / NATS_PER_BIT:.3f}" for nats in pair) for pair in pairs]
     changed = {name: value for name, value in best.settings.items() if name != "sampled_softmax" or value}
     won = "as before" if best is trials[0] else ", ".join(f"{name}={value}" for name, value in changed.items())
     return [family, str(len(trials)), f"{spent:,.0f}, the longest {longest}", *shown, won]
