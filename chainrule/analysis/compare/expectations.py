@@ -29,8 +29,8 @@ EXPECTED = (
 
 COUNTS = "ngram-"  # how labels of models that count begin
 OF_TWO_THAT_LEARN = (
-    "recipes of all models that learn by gradient are from the same search, with as many trials each "
-    "(docs/results/recipes.md); more --minutes may turn this"
+    "both are trained by recipes for such a time, which were not searched for equally long (docs/results/recipes.md has "
+    "what was tried); more --minutes may turn this"
 )
 OF_ONE_THAT_LEARNS = (
     "counting reads all of the text in seconds, and a network learns what it can in the minutes it has; more --minutes "
