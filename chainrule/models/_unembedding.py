@@ -23,7 +23,7 @@ class Unembedding(nn.Module):
     def layer(self, embeddings: Tensor) -> tuple[Tensor, Tensor | None]:
         """The matrix (vocabulary, width) and the bias, where the tokens that are read have these embeddings; rows
         beyond the vocabulary, of what can be read but not predicted, are left out."""
-        weight = self.weight
+        weight: Tensor | None = self.weight
         if weight is None:
             weight = embeddings if len(embeddings) == self.vocabulary_size else embeddings[: self.vocabulary_size]
         return weight, self.bias
