@@ -29,7 +29,7 @@ EXPECTED = (
 
 COUNTS = "ngram-"  # how labels of models that count begin
 OF_TWO_THAT_LEARN = (
-    "both are trained by recipes for such a time, which were not searched for equally long (docs/results/recipes.md has "
+    "both have recipes for such a time, which were not searched for equally long (docs/results/recipes.md has "
     "what was tried); more --minutes may turn this"
 )
 OF_ONE_THAT_LEARNS = (
