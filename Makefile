@@ -8,7 +8,7 @@ SLEEPING := OMP_WAIT_POLICY=PASSIVE
 # The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
 DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
-.PHONY: demo test check lint-js browser pictures bench promise results learn compare mixes translations tag reference lock clean
+.PHONY: demo test check lint-js browser pictures bench promise results learn recipes compare mixes translations tag reference lock clean
 
 demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, in three minutes
 	$(DEMO)/bin/python examples/demo.py
@@ -63,6 +63,10 @@ results: .venv/installed  ## Quality of models that count on real text; goes to 
 
 learn: .venv/installed  ## The same of models that learn, by minutes and by architecture; two hours and more (ROWS='ptb ladder')
 	$(BIN)/python -m benchmarks.learning $(ROWS:%=--only %)
+
+recipes: .venv/installed  ## One search for the recipe of every family that learns, hours; goes to docs/results/recipes.md (FAMILIES='mlp bow')
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.recipes $(FAMILIES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.recipes $(FAMILIES) --table 40
 
 compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/results/comparisons.md (TEXTS='ptb')
 	$(BIN)/python -m benchmarks.comparison $(TEXTS)

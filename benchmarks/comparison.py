@@ -64,6 +64,7 @@ def describe(title: str, name: str, report: Path, found: dict[str, Any]) -> Sect
         f"{len(found['expectations'])} expectations came true{':' if others else '.'}",
         "",
         *[f"- {e['better']} over {e['worse']}, as {e['why']}: {e['verdict']} ({e['gain']:+.4f})" for e in others],
+        *sorted({f"- Where that is not so, {e['remark']}." for e in others if e.get("remark")}),
         "",
         f"![Bits against the time of training](comparisons/{name}-time.svg)",
     ]

@@ -130,6 +130,13 @@ PROMISE = Document(
     "when and where.",
     ("texts",),
 )
+RECIPES = Document(
+    RESULTS_FOLDER / "recipes.md",
+    "Recipes: one search for every family",
+    "How the settings of training were found that `--minutes` and `chainrule compare` give each family that learns\n"
+    "by gradient. Made by `make recipes`; below each table stands when and where.",
+    ("table", "many", "few"),
+)
 
 
 def this_machine() -> str:
@@ -149,6 +156,6 @@ def publish(document: Document, name: str, section: Section, is_trial: bool) -> 
 
 
 if __name__ == "__main__":
-    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TRANSLATIONS, TAGGING, PROMISE):
+    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TRANSLATIONS, TAGGING, PROMISE, RECIPES):
         each.write()
         print(each.path)

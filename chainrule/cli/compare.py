@@ -134,7 +134,8 @@ def _print(report: "Report", path: Path) -> None:
     print_notes(report.table.notes)
     for each in report.expectations:
         if report.table.can_tell and not each.is_met:
-            say(f"expected {each.better} below {each.worse} ({each.why}); {each.verdict} ({each.gain:+.4f} bits)")
+            found = f"{each.verdict} ({each.gain:+.4f} bits)" + (f"; {each.remark}" if each.remark else "")
+            say(f"expected {each.better} below {each.worse} ({each.why}); {found}")
     console.print(Text(report.verdict, style="bold"))
     say(f"report: {path / 'report' / 'index.html'}")
 

@@ -1,42 +1,46 @@
-"""What a budget of time trains best: sizes and settings by seconds on two cores of a laptop (trials: docs/log.md).
+"""What a budget of time trains best: the recipe of every family as plain data, by kind of vocabulary and by seconds.
 
-The Transformer's were found on a megabyte of characters, those of recurrent models on a million words, with an LSTM.
-Rung by rung: from so many seconds on, settings of the model, settings of training.
+Those of MLP, bag and attention for a minute are from a search that is the same for all families (`make recipes`;
+docs/results/recipes.md says which it has reached), their larger sizes are guesses. The others' were found on two cores
+of a laptop (docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words,
+with an LSTM.
 """
 
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-Ladder = tuple[tuple[int, dict[str, Any], dict[str, Any]], ...]
+Settings = dict[str, Any]
+Ladder = tuple[tuple[int, Settings, Settings], ...]  # from so many seconds on: of the model, of training
+C = TypeVar("C")
 
-TRANSFORMER: Ladder = (
-    (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
-    (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
-    (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
-    (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
-    (
-        300,
-        {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
-        {"batch_size": 16},
-    ),
-    (
-        1200,
-        {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
-        {"batch_size": 16},
-    ),
-)
-
-RECURRENT: Ladder = (
-    (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {"matrix_learning_rate": 0.004}),
-    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, {}),
-    (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, {}),
-    (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, {}),  # a guess: see docs/log.md
-)
-
-
+LARGE_VOCABULARY = 4096  # words or pieces; fewer are characters and bytes
 MEASURED_TOKENS = 1_000_000  # what the ladders were found on
 
 
-def rung(ladder: Ladder, seconds: float, tokens: int) -> tuple[dict[str, Any], dict[str, Any]]:
+@dataclass(frozen=True)
+class Kind:
+    """Settings for a kind of vocabulary: of the model, and of training."""
+
+    model: Settings = field(default_factory=dict)
+    training: Settings = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """Those of one family. What a rung of the ladder says goes before what the kind of vocabulary says."""
+
+    ladder: Ladder
+    few: Kind
+    many: Kind
+
+    def choose(self, seconds: float, tokens: int, vocabulary_size: int) -> tuple[Settings, Settings]:
+        """Settings of the model and of training."""
+        kind = self.many if vocabulary_size > LARGE_VOCABULARY else self.few
+        shape, changes = rung(self.ladder, seconds, tokens)
+        return kind.model | shape, kind.training | changes
+
+
+def rung(ladder: Ladder, seconds: float, tokens: int) -> tuple[Settings, Settings]:
     """The highest that the time allows. A shorter text gets a smaller model; of a longer one less is read twice, so
     less is dropped out. (How much, by square roots, is a guess that no trial has tested.)"""
     plenty = (tokens / MEASURED_TOKENS) ** 0.5
@@ -45,3 +49,115 @@ def rung(ladder: Ladder, seconds: float, tokens: int) -> tuple[dict[str, Any], d
     if plenty > 1.5:
         shape = {name: round(value / plenty, 3) if name.endswith("dropout") else value for name, value in shape.items()}
     return shape, changes
+
+
+def fit_budget(
+    base: C, recipes: Recipes, seconds: float, tokens: int, vocabulary_size: int, **of_text: Any
+) -> tuple[C, Settings, list[str]]:
+    """What `for_budget` of a family gives: its settings, those of training, and why; `of_text` are settings that the
+    text decides."""
+    shape, training = recipes.choose(seconds, tokens, vocabulary_size)
+    config = replace(base, **shape, **of_text)  # type: ignore[type-var]
+    if "context_length" in shape:
+        training = {"window": shape["context_length"], **training}
+    budget = f"{seconds:,.0f} seconds of two laptop cores and {tokens:,} tokens"
+    return config, training, [f"{describe(config)}: for {budget}"]
+
+
+def describe(config: Any) -> str:
+    """'3 layers of width 96, context 64, embeddings of up to 6 tokens'"""
+    layers = getattr(config, "num_layers", 0)
+    of_layers = f"{layers} layer{'s' if layers > 1 else ''} of " if layers else ""
+    phrases = [f"{of_layers}width {config.width}"]
+    for name, phrase in (
+        ("order", "order {}"),
+        ("context_length", "context {}"),
+        ("ngram_order", "embeddings of up to {} tokens"),
+    ):
+        if getattr(config, name, 0):
+            phrases.append(phrase.format(getattr(config, name)))
+    return ", ".join(phrases)
+
+
+COUNTED = {"sampled_softmax": 0.95, "first_vectors": "counted"}
+
+_TRANSFORMER = {
+    "learning_rate": 0.015,
+    "table_learning_rate": 0.2,
+    "muon_rounds": 3,
+    "schedule": "trapezoidal",
+    "cooldown": 0.9,
+    "clip": 0.0,
+    "sampled_softmax": 0.0,
+}
+TRANSFORMER = Recipes(
+    (
+        (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
+        (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
+        (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
+        (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
+        (
+            300,
+            {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
+            {"batch_size": 16},
+        ),
+        (
+            1200,
+            {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
+            {"batch_size": 16},
+        ),
+    ),
+    few=Kind({}, _TRANSFORMER),
+    many=Kind({"output_bias": True}, _TRANSFORMER | {"sampled_softmax": 0.8}),
+)
+
+# For AdamW, which is the default of all but the Transformer.
+_ADAM: Settings = {
+    "sampled_softmax": 0.0,
+    "first_vectors": "random",
+    "batch_size": 32,
+    "learning_rate": 0.01,
+    "matrix_learning_rate": 0.004,
+    "beta2": 0.999,
+    "weight_decay": 0.03,
+    "clip": 1.0,
+}
+_SLOWER = {"matrix_learning_rate": 0.003}
+_ONE_LAYER = {"num_layers": 1, "input_scale": 4.0}
+RECURRENT = Recipes(  # the same for every cell, so that a comparison of cells compares nothing else
+    (
+        (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {}),
+        (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, _SLOWER),
+        (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, _SLOWER),
+        (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, _SLOWER),  # a guess: see docs/log.md
+    ),
+    few=Kind(_ONE_LAYER, _ADAM),
+    many=Kind(_ONE_LAYER, _ADAM | COUNTED),
+)
+
+_AS_WIDE: Ladder = (  # a hidden layer as wide as the vectors, as tied outputs ask for
+    (0, {"width": 128, "hidden_width": 128, "dropout": 0.1}, {}),
+    (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
+    (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
+)
+_WINDOW_BEFORE = {"order": 6, "is_direct": False, "tied": True}
+MLP = Recipes(
+    _AS_WIDE,
+    few=Kind(_WINDOW_BEFORE, _ADAM | {"window": 32}),
+    many=Kind(
+        _WINDOW_BEFORE,
+        _ADAM | COUNTED | {"window": 32, "sampled_softmax": 0.8, "matrix_learning_rate": 0.008},
+    ),
+)
+_BAG = {"context_length": 32, "tied": True}
+BAG = Recipes(_AS_WIDE, few=Kind(_BAG, _ADAM), many=Kind(_BAG, _ADAM | COUNTED | {"learning_rate": 0.02}))
+ATTENTION = Recipes(
+    (
+        (0, {"width": 128, "hidden_width": 512}, {}),
+        (150, {"width": 200, "hidden_width": 800, "dropout": 0.2}, {}),
+        (450, {"width": 256, "hidden_width": 1024, "dropout": 0.3}, {}),
+    ),
+    # Of characters, as it was: the trials that the search came to were no better.
+    few=Kind({"context_length": 128}, {"batch_size": 16, "learning_rate": 0.003, "sampled_softmax": 0.0}),
+    many=Kind({"context_length": 32, "tied": True, "output_bias": True, "dropout": 0.1}, _ADAM | COUNTED),
+)

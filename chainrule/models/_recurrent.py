@@ -17,7 +17,6 @@ from chainrule.layers.cells import Cell
 from chainrule.layers.linear import linear
 from chainrule.layers.recurrent import Recurrent, State
 from chainrule.layers.roles import Role, declare
-from chainrule.models._budgets import RECURRENT, rung
 from chainrule.models._gates import gated_layer, within
 from chainrule.models._neural import NeuralModel
 from chainrule.models._recorded import read_recorded
@@ -58,32 +57,6 @@ def sizes(config: type[C]) -> dict[str, C]:
     """As in Zaremba et al. 2014, who also drop out 0.5 (medium) and 0.65 (large) to read a small text many times."""
     widths = {"tiny": 32, "small": 200, "medium": 650, "large": 1500}
     return {name: config(width=width, num_layers=2) for name, width in widths.items()}
-
-
-Fitted = tuple[RecurrentConfig, dict[str, object], list[str]]
-
-
-def fit_budget(config: type[C], seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
-    """One layer, tied, at a width that suits the time, with the settings of training that go with it.
-
-    The same for every cell, so that a comparison of cells compares nothing else.
-    """
-    shape, changes = rung(RECURRENT, seconds, tokens)
-    chosen = config(num_layers=1, input_scale=4.0, **shape)
-    has_words = vocabulary_size > 4096
-    recipe = {
-        "sampled_softmax": 0.95 if has_words else 0.0,
-        "first_vectors": "counted" if has_words else "random",
-        "batch_size": 32,
-        "learning_rate": 0.01,
-        "matrix_learning_rate": 0.003,
-        "beta2": 0.999,
-        "weight_decay": 0.03,
-        "clip": 1.0,
-        **changes,
-    }
-    budget = f"{seconds:,.0f} seconds of two laptop cores and {tokens:,} tokens"
-    return chosen, recipe, [f"one layer of width {chosen.width}: for {budget}"]
 
 
 def _deviation(width: int, scale: float) -> float:

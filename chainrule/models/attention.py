@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from chainrule.checks import require_choice, require_fractions, require_sizes
 from chainrule.errors import UserError
 from chainrule.layers.cache import KeyValues
-from chainrule.layers.linear import Linear
+from chainrule.layers.linear import Linear, linear
 from chainrule.layers.positions import First, LearnedPositions, distances, end, sinusoids
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import ATTENTION, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
+from chainrule.models._unembedding import Unembedding
 from chainrule.models.contract import State
 from chainrule.models.explanation import Positions, TokenText
 
@@ -41,6 +43,8 @@ class Config:
     activation: str = "gelu"  # of the feed-forward network: tanh or gelu
     has_residuals: bool = True
     has_layer_norm: bool = True
+    tied: bool = False  # whether Wᵛ is the vectors of the words
+    output_bias: bool = False  # beside Wᵛ; starts as the log of each word's frequency
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -50,6 +54,11 @@ class Config:
             require_choice(name, getattr(self, name), known)
         if self.width % self.num_heads:
             raise UserError(f"width must be a multiple of num_heads ({self.num_heads}), got {self.width}")
+        if self.tied and not self.is_block and self.hidden_width != self.width:
+            raise UserError(
+                f"hidden_width must be the width, {self.width}, where the output is tied without residual connections "
+                f"and norms, got {self.hidden_width}; set tied=false"
+            )
 
     @property
     def is_block(self) -> bool:
@@ -86,9 +95,9 @@ class Model(NeuralModel):
         self.hidden = Linear(width, hidden_width)  # W' and b'
         if config.is_block:
             self.back = Linear(hidden_width, width)  # W'' and b''
-            self.unembedding = declare(Role.OUTPUT, Linear(width, vocabulary_size, bias=False))  # Wᵛ
-        else:
-            self.unembedding = declare(Role.OUTPUT, Linear(hidden_width, vocabulary_size))  # W'' and b''
+        has_bias = config.output_bias or not config.is_block
+        read = width if config.is_block else hidden_width
+        self.unembedding = Unembedding(read, vocabulary_size, config.tied, has_bias)  # Wᵛ, or W'' and b''
         if config.has_layer_norm:
             self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(config.dropout)
@@ -114,9 +123,11 @@ class Model(NeuralModel):
         attended = _attend(query, key, value, first).transpose(1, 2).flatten(2)  # (batch, time, width)
         return self._feed_forward(attended, x), after
 
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return self.unembedding.layer(self.embedding.weight)
+
     def output(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.unembedding(hidden)
-        return logits
+        return linear(hidden, *self.output_layer())
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
@@ -167,3 +178,7 @@ def _attend(query: Tensor, keys: Tensor, values: Tensor, first: First) -> Tensor
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True)
     is_past = (distances(first, time, query.device) >= 0).unsqueeze(-3)  # ((batch,) 1, time, keys)
     return F.scaled_dot_product_attention(query, keys, values, attn_mask=is_past)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), ATTENTION, seconds, tokens, vocabulary_size)

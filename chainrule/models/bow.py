@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from chainrule.checks import require_fractions, require_sizes
-from chainrule.layers.linear import Linear
+from chainrule.errors import UserError
+from chainrule.layers.linear import Linear, linear
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import BAG, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._tanh_shares import share_out_tanh
+from chainrule.models._unembedding import Unembedding
 from chainrule.models.contract import State
 from chainrule.models.explanation import Positions, TokenText
 
@@ -23,11 +26,17 @@ class Config:
     width: int = 128  # of the vector of a word
     hidden_width: int = 256
     context_length: int = 64  # the more words a bag holds, the less the latest of them counts
+    tied: bool = False  # whether W'' is the vectors of the words: softmax over φ(w) · h
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         require_sizes(self, "width", "hidden_width", "context_length")
         require_fractions(self, "dropout")
+        if self.tied and self.hidden_width != self.width:
+            raise UserError(
+                f"hidden_width must be the width, {self.width}, where the output is tied, got {self.hidden_width}; "
+                "set tied=false"
+            )
 
 
 SIZES = {
@@ -38,6 +47,8 @@ SIZES = {
 }
 DEFAULT_SIZE = "small"
 DEFAULT_TOKENIZER = "bpe"
+
+TIED_STD = 0.25  # of vectors at the start that are the output's weights, too; others have torch's 1.0
 
 
 class Model(NeuralModel):
@@ -50,8 +61,10 @@ class Model(NeuralModel):
         self.context_length = config.context_length
         self.embedding = declare(Role.TOKEN_TABLE, nn.Embedding(vocabulary_size, config.width))  # φ
         self.hidden = Linear(config.width, config.hidden_width)  # W' and b'
-        self.unembedding = declare(Role.OUTPUT, Linear(config.hidden_width, vocabulary_size))  # W'' and b''
+        self.unembedding = Unembedding(config.hidden_width, vocabulary_size, config.tied)  # W'' and b''
         self.dropout = nn.Dropout(config.dropout)
+        if config.tied:
+            nn.init.normal_(self.embedding.weight, std=TIED_STD)
 
     def hidden_layer(self) -> tuple[nn.Linear, str]:
         return self.hidden, "tanh"
@@ -69,9 +82,11 @@ class Model(NeuralModel):
         hidden = self.dropout(torch.tanh(self.hidden(means)))
         return hidden, None if state is None else (total + embedded.sum(1), count + tokens.shape[1])
 
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return self.unembedding.layer(self.embedding.weight)
+
     def output(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.unembedding(hidden)
-        return logits
+        return linear(hidden, *self.output_layer())
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
@@ -79,8 +94,13 @@ class Model(NeuralModel):
         count = len(ids)
         vectors = self.embedding(torch.from_numpy(np.asarray(ids, np.int64)))
         shares, at_rest = share_out_tanh(vectors / count @ self.hidden.weight.t(), self.hidden.bias)
-        output = self.unembedding.weight[token]
-        contributions = shares @ output  # (time,)
-        constant = output @ at_rest + self.unembedding.bias[token]
+        weight, bias = self.output_layer()
+        assert bias is not None
+        contributions = shares @ weight[token]  # (time,)
+        constant = weight[token] @ at_rest + bias[token]
         logit = float(constant + contributions.sum())
         return Positions([[1 / count] * count], contributions.tolist(), float(constant), logit)
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), BAG, seconds, tokens, vocabulary_size)

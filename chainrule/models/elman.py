@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from chainrule.checks import require_choice
 from chainrule.layers.cells import NONLINEARITIES, Elman
+from chainrule.models._budgets import RECURRENT, Settings, fit_budget
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
-from chainrule.models._recurrent import Fitted, RecurrentConfig, RecurrentModel, fit_budget, sizes
+from chainrule.models._recurrent import RecurrentConfig, RecurrentModel, sizes
 
 
 @dataclass(frozen=True)
@@ -28,5 +29,5 @@ class Model(RecurrentModel):
         return Elman(input_width, width, recurrent_dropout, self.config.nonlinearity)
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
-    return fit_budget(Config, seconds, tokens, vocabulary_size)
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), RECURRENT, seconds, tokens, vocabulary_size)

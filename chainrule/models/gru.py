@@ -4,10 +4,11 @@ Cho et al. 2014.
 """
 
 from chainrule.layers.cells import GRU
+from chainrule.models._budgets import RECURRENT, Settings, fit_budget
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
-from chainrule.models._recurrent import Fitted, RecurrentModel, fit_budget, sizes
 from chainrule.models._recurrent import RecurrentConfig as Config
+from chainrule.models._recurrent import RecurrentModel, sizes
 
 SIZES = sizes(Config)
 
@@ -17,5 +18,5 @@ class Model(RecurrentModel):
         return GRU(input_width, width, recurrent_dropout)
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
-    return fit_budget(Config, seconds, tokens, vocabulary_size)
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), RECURRENT, seconds, tokens, vocabulary_size)

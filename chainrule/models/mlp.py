@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_fractions, require_sizes
 from chainrule.errors import UserError
-from chainrule.layers.linear import Linear
+from chainrule.layers.linear import Linear, linear
 from chainrule.layers.roles import Role, declare
+from chainrule.models._budgets import MLP, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._tanh_shares import share_out_tanh
+from chainrule.models._unembedding import Unembedding
 from chainrule.models.contract import State
 from chainrule.models.explanation import Positions, TokenText
 
@@ -25,6 +27,7 @@ class Config:
     width: int = 64  # of the vector of a word
     hidden_width: int = 256  # how many tanh units
     is_direct: bool = True  # whether W connects the words to the output past the tanh units
+    tied: bool = False  # whether U is the vectors of the words: softmax over φ(w) · tanh(d + H x)
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -32,6 +35,11 @@ class Config:
             raise UserError(f"order must be at least 2 (one word before), got {self.order}")
         require_sizes(self, "width", "hidden_width")
         require_fractions(self, "dropout")
+        if self.tied and (self.is_direct or self.hidden_width != self.width):
+            raise UserError(
+                f"a tied output reads the tanh units alone, as many as the width, {self.width}, got hidden_width "
+                f"{self.hidden_width} and is_direct {self.is_direct}; set is_direct=false and hidden_width={self.width}"
+            )
 
 
 SIZES = {
@@ -61,7 +69,7 @@ class Model(NeuralModel):
         self.dropout = nn.Dropout(config.dropout)
         # U and W side by side, with b: one matrix product instead of two that fill a (batch, time, vocabulary) each
         read = config.hidden_width + (joined if config.is_direct else 0)
-        self.unembedding = declare(Role.OUTPUT, Linear(read, vocabulary_size))
+        self.unembedding = Unembedding(read, vocabulary_size, config.tied)
         nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
 
     def hidden_layer(self) -> tuple[nn.Linear, str]:
@@ -82,9 +90,11 @@ class Model(NeuralModel):
             features = torch.cat([features, x], -1)
         return features, None if state is None else words[:, time:]
 
+    def output_layer(self) -> tuple[Tensor, Tensor | None]:
+        return self.unembedding.layer(self.embedding.weight)
+
     def output(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.unembedding(hidden)
-        return logits
+        return linear(hidden, *self.output_layer())
 
     @torch.no_grad()
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Positions:
@@ -97,11 +107,17 @@ class Model(NeuralModel):
         vectors = self.embedding(words.flip(0))  # (reach, width), the latest first, as the layers want them
         terms = torch.einsum("urw,rw->ru", self.hidden.weight.unflatten(1, (reach, -1)), vectors)
         shares, at_rest = share_out_tanh(terms, self.hidden.bias)  # (reach, hidden_width)
-        output = self.unembedding.weight[token, :hidden_width]
+        weight, bias = self.output_layer()
+        assert bias is not None
+        output = weight[token, :hidden_width]
         each = shares @ output
         if self.config.is_direct:
-            each = each + (self.unembedding.weight[token, hidden_width:].view(reach, -1) * vectors).sum(-1)
-        constant = output @ at_rest + self.unembedding.bias[token] + each[len(known) :].sum()
+            each = each + (weight[token, hidden_width:].view(reach, -1) * vectors).sum(-1)
+        constant = output @ at_rest + bias[token] + each[len(known) :].sum()
         contributions = np.zeros(len(ids))
         contributions[len(ids) - len(known) :] = each[: len(known)].flip(0).numpy()
         return Positions([], contributions.tolist(), float(constant), float(constant + contributions.sum()))
+
+
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), MLP, seconds, tokens, vocabulary_size)

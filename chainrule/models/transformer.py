@@ -22,7 +22,7 @@ from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.norm import make_norm
 from chainrule.layers.roles import Role, declare
-from chainrule.models._budgets import TRANSFORMER, rung
+from chainrule.models._budgets import TRANSFORMER, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models._recorded import Calls, read_recorded
@@ -244,33 +244,10 @@ class Model(NeuralModel):
 WIDTH_OF_HEAD = 32
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, dict[str, object], list[str]]:
-    """The fast profile at a size that suits the time and the text, with the settings of training that go with it."""
-    shape, changes = rung(TRANSFORMER, seconds, tokens)
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    """The fast profile at a size that suits the time, with tables of n-grams that suit the text."""
     order = 6 if vocabulary_size <= 512 else 4 if vocabulary_size <= 8192 else 3
     rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
-    is_large = vocabulary_size > 4096
-    config = FAST(
-        **shape,
-        num_heads=shape["width"] // WIDTH_OF_HEAD,
-        ngram_order=order,
-        ngram_rows=rows,
-        output_bias=is_large,
-    )
-    recipe = {
-        "window": config.context_length,
-        "learning_rate": 0.015,
-        "table_learning_rate": 0.2,
-        "muon_rounds": 3,
-        "schedule": "trapezoidal",
-        "cooldown": 0.9,
-        "clip": 0.0,
-        "sampled_softmax": 0.8 if is_large else 0.0,
-        **changes,
-    }
-    layers = f"{config.num_layers} layer{'s' if config.num_layers > 1 else ''}"
-    why = [
-        f"{layers} of width {config.width}, context {config.context_length}, embeddings of up to {order} tokens: "
-        f"for {seconds:,.0f} seconds of two laptop cores and {tokens:,} tokens"
-    ]
-    return config, recipe, why
+    heads = TRANSFORMER.choose(seconds, tokens, vocabulary_size)[0]["width"] // WIDTH_OF_HEAD
+    tables = {"num_heads": heads, "ngram_order": order, "ngram_rows": rows}
+    return fit_budget(FAST(), TRANSFORMER, seconds, tokens, vocabulary_size, **tables)

@@ -1,10 +1,11 @@
 """The UGRNN language model: one gate G decides how much is kept, h_t = G ⊙ h_{t-1} + (1 - G) ⊙ R."""
 
 from chainrule.layers.cells import UGRNN
+from chainrule.models._budgets import RECURRENT, Settings, fit_budget
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
-from chainrule.models._recurrent import Fitted, RecurrentModel, fit_budget, sizes
 from chainrule.models._recurrent import RecurrentConfig as Config
+from chainrule.models._recurrent import RecurrentModel, sizes
 
 SIZES = sizes(Config)
 
@@ -14,5 +15,5 @@ class Model(RecurrentModel):
         return UGRNN(input_width, width, recurrent_dropout)
 
 
-def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> Fitted:
-    return fit_budget(Config, seconds, tokens, vocabulary_size)
+def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
+    return fit_budget(Config(), RECURRENT, seconds, tokens, vocabulary_size)

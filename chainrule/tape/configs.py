@@ -10,6 +10,7 @@ class BagOfWordsConfig(Protocol):
 class MLPConfig(Protocol):
     order: int
     is_direct: bool
+    tied: bool
     dropout: float
 
 

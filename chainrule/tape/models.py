@@ -95,6 +95,11 @@ class Model(Generic[C, S]):
 class MLP(Model[MLPConfig, Array]):
     """The state is the last order - 2 words, (batch, order - 2)."""
 
+    @classmethod
+    def check(cls, config: MLPConfig) -> None:
+        if config.tied:
+            raise ValueError("on the tape tied must be False, got True; set tied=false")
+
     def logits(self, words: Value, state: Array | None) -> tuple[Value, Array]:
         config, (batch, time) = self.config, words.shape
         none = len(self.parameters["embedding.weight"].array) - 1

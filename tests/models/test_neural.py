@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from chainrule.errors import UserError
-from chainrule.models import _neural, elman, lstm, transformer
+from chainrule.layers.softmax import Sampler
+from chainrule.models import _neural, attention, bow, elman, lstm, mlp, transformer
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import IGNORE, Batch, LanguageModel
 from chainrule.storage import load_arrays, save_arrays
@@ -313,3 +314,73 @@ def test_a_file_cut_off_anywhere_is_refused(saved: Path):
 
 def test_a_file_of_another_architecture_is_refused(saved: Path):
     assert "does not hold such a model" in refused(saved, elman.Model)
+
+
+TIED = {
+    bow: {"width": 6, "hidden_width": 6, "tied": True},
+    mlp: {"width": 6, "hidden_width": 6, "order": 4, "is_direct": False, "tied": True},
+    attention: {"width": 6, "hidden_width": 8, "num_heads": 2, "context_length": 16, "tied": True, "output_bias": True},
+}
+
+
+def make_tied(module, **settings):
+    torch.manual_seed(0)
+    return module.Model(module.Config(**TIED[module] | settings), VOCABULARY, EOS)
+
+
+@pytest.mark.parametrize("module", TIED)
+def test_a_tied_output_is_the_vectors_of_the_words(module):
+    """As with a copy of them for an output: the same logits, and the sum of both gradients."""
+    tied, untied = make_tied(module), make_tied(module, tied=False)
+    copied = tied.embedding.weight.detach()[:VOCABULARY].clone()
+    untied.load_state_dict(tied.state_dict() | {"unembedding.weight": copied})
+    words = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (3, 9)))
+    for model in (tied, untied):
+        model.loss(Batch(words[:, :-1], words[:, 1:])).total.backward()
+    torch.testing.assert_close(tied(words), untied(words))
+    both = untied.embedding.weight.grad.clone()
+    both[:VOCABULARY] += untied.unembedding.weight.grad
+    torch.testing.assert_close(tied.embedding.weight.grad, both)
+    assert tied.num_parameters == untied.num_parameters - copied.numel()
+
+
+@pytest.mark.parametrize("module", TIED)
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_sample_of_all_words_gives_the_loss_of_all_words(module, is_tied):
+    model = make_tied(module, tied=is_tied)
+    words = torch.from_numpy(np.random.default_rng(0).integers(0, VOCABULARY, (3, 9)))
+    batch = Batch(words[:, :-1], words[:, 1:])
+    everything = Sampler(torch.ones(VOCABULARY)).draw()  # its head has room for them
+    exact, sampled = model.advance(batch, None)[0], model.advance(batch, None, everything)[0]
+    torch.testing.assert_close(sampled.total, exact.total)
+
+
+@pytest.mark.parametrize("module", TIED)
+def test_the_output_bias_starts_at_the_frequencies(module):
+    model = make_tied(module)
+    counts = np.arange(VOCABULARY)
+    model.set_output_bias(counts)
+    expected = np.log((counts + 1) / (counts + 1).sum())
+    np.testing.assert_allclose(model.unembedding.bias.detach().numpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("module", TIED)
+def test_a_tied_output_comes_back_from_its_file(module, tmp_path):
+    model = make_tied(module).eval()
+    model.save(tmp_path / "model")
+    words = np.array([[1, 2, 3]])
+    torch.testing.assert_close(module.Model.load(tmp_path / "model")(words), model(words))
+
+
+@pytest.mark.parametrize(
+    ("module", "settings"),
+    [
+        (bow, {"hidden_width": 7}),
+        (mlp, {"hidden_width": 7}),
+        (mlp, {"is_direct": True}),
+        (attention, {"has_residuals": False, "has_layer_norm": False}),
+    ],
+)
+def test_an_output_of_another_width_cannot_be_tied(module, settings):
+    with pytest.raises(UserError, match="tied"):
+        make_tied(module, **settings)

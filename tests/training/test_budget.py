@@ -8,8 +8,8 @@ import pytest
 import chainrule
 from chainrule.errors import UserError
 from chainrule.evaluation.stream import evaluate_shards, spread
-from chainrule.models import elman, gru, lstm, transformer, ugrnn
-from chainrule.models._budgets import RECURRENT, TRANSFORMER, rung
+from chainrule.models import attention, bow, elman, gru, lstm, mlp, transformer, ugrnn
+from chainrule.models._budgets import ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER, rung
 from chainrule.training.recipe import OPTIMIZERS
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
@@ -22,20 +22,20 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("ladder", [TRANSFORMER, RECURRENT])
-def test_more_time_never_buys_a_smaller_model(ladder):
-    widths = [rung(ladder, seconds, 1_000_000)[0]["width"] for seconds in (0, 5, 20, 60, 180, 600, 1800, 36000)]
+@pytest.mark.parametrize("recipes", [ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER])
+def test_more_time_never_buys_a_smaller_model(recipes):
+    widths = [rung(recipes.ladder, seconds, 1_000_000)[0]["width"] for seconds in (0, 5, 20, 60, 180, 600, 1800, 36000)]
     assert widths == sorted(widths)
     assert widths[-1] > widths[0]
 
 
 def test_a_short_text_gets_a_smaller_model_and_a_long_one_less_dropout():
-    wide, narrow = (rung(TRANSFORMER, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
+    wide, narrow = (rung(TRANSFORMER.ladder, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
     assert narrow["width"] < wide["width"]
-    assert rung(TRANSFORMER, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
+    assert rung(TRANSFORMER.ladder, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
 
 
-@pytest.mark.parametrize("module", [transformer, lstm, gru, ugrnn, elman])
+@pytest.mark.parametrize("module", [transformer, lstm, gru, ugrnn, elman, attention, bow, mlp])
 @pytest.mark.parametrize("vocabulary_size", [65, 2000, 50_000])
 def test_what_is_chosen_can_be_built(module, vocabulary_size):
     for seconds in (1, 20, 200, 2000):

@@ -16,6 +16,8 @@ EXPECTED = (
     ("ngram-3", "ngram-5", "with good smoothing, longer contexts do not hurt"),
     ("ngram-5-katz", "ngram-5", "modified Kneser-Ney is better than Katz"),
     ("ngram-5-witten-bell", "ngram-5", "modified Kneser-Ney is better than Witten-Bell"),
+    ("ngram-1", "bow", "the words before tell something even without their order"),
+    ("ngram-2", "mlp", "several words of context are better than one, and words that are alike share what was learned"),
     ("bow", "attention", "attention knows which words and where, a bag only that they were there"),
     ("bow", "mlp", "an MLP knows the order of the latest words"),
     ("mlp", "lstm", "an LSTM remembers beyond a fixed window"),
@@ -23,6 +25,16 @@ EXPECTED = (
     ("elman", "gru", "gates keep what an Elman network forgets"),
     ("elman", "lstm", "gates keep what an Elman network forgets"),
     ("attention", "transformer", "several layers are better than one"),
+)
+
+COUNTS = "ngram-"  # how labels of models that count begin
+OF_TWO_THAT_LEARN = (
+    "both have recipes for such a time, which were not searched for equally long (docs/results/recipes.md has "
+    "what was tried); more --minutes may turn this"
+)
+OF_ONE_THAT_LEARNS = (
+    "counting reads all of the text in seconds, and a network learns what it can in the minutes it has; more --minutes "
+    "may turn this"
 )
 
 
@@ -45,6 +57,13 @@ class Expectation:
         if self.is_met:
             return "so it is"
         return "the opposite here" if self.interval[1] < 0 else "no significant difference here"
+
+    @property
+    def remark(self) -> str:
+        """What to know where it is not as expected, of models that learn."""
+        if self.is_met or self.interval is None or self.better.startswith(COUNTS):
+            return ""
+        return OF_ONE_THAT_LEARNS if self.worse.startswith(COUNTS) else OF_TWO_THAT_LEARN
 
 
 def check_expectations(measured: list[ModelScores], text: CommonText, table: Table) -> list[Expectation]:

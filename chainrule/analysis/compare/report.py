@@ -46,7 +46,7 @@ class ReportFacts(TableFacts):
 
 def facts(report: Report) -> ReportFacts:
     """The whole report but for the learning curves, ready to be written as JSON."""
-    expectations = [asdict(each) | {"verdict": each.verdict} for each in report.expectations]
+    expectations = [asdict(each) | {"verdict": each.verdict, "remark": each.remark} for each in report.expectations]
     return {
         "inputs": report.inputs,
         "minutes": report.minutes,

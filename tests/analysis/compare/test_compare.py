@@ -228,6 +228,7 @@ def test_expectations_say_what_was_found():
     found = {each.better: each for each in check_expectations(measured, common, make_table(measured, common))}
     assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
     assert found["lstm"].verdict == "the opposite here"
+    assert "what was tried" in found["lstm"].remark and not found["attention"].remark
 
 
 def test_a_long_text_is_thinned_out():
