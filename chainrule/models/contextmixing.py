@@ -22,7 +22,8 @@ from chainrule.errors import UserError
 from chainrule.kernels.jit import in_parallel
 from chainrule.models import _context_mixing as mixing
 from chainrule.models._bits import score_bits, to_bytes
-from chainrule.models._context_mixing import CONTEXTS, END, REACH, Tables
+from chainrule.models._context_mixing import CONTEXTS, END, Tables
+from chainrule.models._context_mixing import REACH as REACH
 from chainrule.models.contract import LanguageModel, State, check_ids
 from chainrule.storage import load_arrays, save_arrays
 
@@ -32,7 +33,7 @@ READ_AGAIN = 2_000_000  # bytes read in all before there are no more passes
 MOST_PASSES = 8
 MOST_PREDICTED = 4_000_000  # bytes of a longer text, by default; the rest is only counted
 WORTH_A_PASS = 0.2  # of the text that there must be time to predict
-COUNTING_IS_FASTER = 4.0  # than predicting and learning, at the least
+COUNTING_IS_FASTER = 5.0  # than predicting and learning, at the least
 AT_ONCE = 1 << 15  # bytes between two reports of progress, and two looks at the clock
 FIRST_COUNTS = 0.2  # added to counts where nothing is learned yet
 FIRST_SEEN = 6.0
@@ -297,8 +298,10 @@ def _new_tables(size: int, forced: np.ndarray) -> Tables:
     shape = (CONTEXTS * 3, len(counts), len(counts), 8)
     chances[: mixing.STATES] = np.broadcast_to(by_counts[None, :, :, None], shape).reshape(-1)
     chances[mixing.NO_STATE] = 0.5
+    empty = np.empty((CONTEXTS, slots + 1, 2 + 2 * mixing.SYMBOLS), np.uint8)
+    empty.fill(0)  # memory that is written once at its first bytes would be slow, and mistaken for the speed of reading
     return Tables(
-        slots=np.zeros((CONTEXTS, slots + 1, 2 + 2 * mixing.SYMBOLS), np.uint8),
+        slots=empty,
         latest=np.zeros((3, max(slots, 1 << 16)), np.int64),
         chances=chances,
         seen=np.full(len(chances), FIRST_SEEN, np.float32),

@@ -44,7 +44,7 @@ CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 100_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
-COUNTED_PART = 0.6  # of that, at the most, to what is only counted; a text that takes longer is read in part
+COUNTED_PART = 0.85  # of that, at the most, to what is only counted; a text that takes longer is read in part
 LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
@@ -52,6 +52,7 @@ LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabula
 CHOOSING_READS = 4  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
+WORTH_COUNTING_AGAIN = 0.02  # of the text: of less, words are not counted again with what was kept for choosing
 COMPARING_PART = 0.1  # and to counting once more, to see whether it is better on the text for choosing
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
@@ -197,7 +198,9 @@ def make(
     chosen, found = choose(model, found, text.choosing)
     if is_compared and _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
-    parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True)) | {WORDS: _count_words(text.whole)}
+    parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True))
+    if len(text.choosing) > WORTH_COUNTING_AGAIN * len(text.learning):
+        parts[WORDS] = _count_words(text.whole)
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
     return replace(chosen, model=last, cost=cost)
 
