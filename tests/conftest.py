@@ -20,13 +20,13 @@ def _inside_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def use_threads(monkeypatch: pytest.MonkeyPatch) -> "Callable[[int], ThreadPool]":
     """use_threads(2): from now on kernels run on two threads, however many cores there are and whatever is faster."""
     from chainrule.kernels import thread_pool
-    from chainrule.layers import block_step, linear
+    from chainrule.layers import block_step, linear, training_kernels
 
     def use(count: int) -> "ThreadPool":
         mine = thread_pool.ThreadPool()
         mine._most = count
         monkeypatch.setattr(thread_pool._Timings, "choose", lambda self, most: most)
-        for module in (linear, block_step):
+        for module in (linear, block_step, training_kernels):
             monkeypatch.setattr(module, "THREAD_POOL", mine)
         return mine
 

@@ -58,6 +58,11 @@ def kernel_of_sums(function: F) -> F:
     return _compile(function, fastmath={"reassoc", "contract", "nsz"})
 
 
+def kernel_of_products(function: F) -> F:
+    """Compile a kernel in which a product and the sum it is part of may be rounded once, as one instruction."""
+    return _compile(function, fastmath={"contract"})
+
+
 def _compile(function: F, **options: object) -> F:
     make = partial(numba.njit, nogil=True, error_model="numpy", **options)
     try:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from chainrule.layers.autocast import without_autocast
+from chainrule.layers.heads import can_split_heads, split_heads
 from chainrule.layers.linear import Linear
 from chainrule.layers.norm import RMSNorm
 from chainrule.layers.positions import distances, rotate
@@ -69,12 +70,21 @@ class Attention(nn.Module):
         batch, time, _ = x.shape
         rotated, fixed = self.num_heads + self.num_key_value_heads, self.num_key_value_heads
         stacked = self.query_key_value(x).to(x.dtype).view(batch, time, rotated + fixed, self.head_width)
+        rotation = positions.rotation
+        if not self.is_normalised and rotation is None:
+            query, key, value = stacked.split([self.num_heads, fixed, fixed], 2)
+            return query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+        if rotation is not None and can_split_heads(stacked, rotation):
+            norms = (
+                (self.query_norm.weight, self.key_norm.weight, self.query_norm.epsilon) if self.is_normalised else None
+            )
+            return split_heads(stacked, self.num_heads, norms, rotation)
         both, value = stacked.split([rotated, fixed], 2)  # queries beside keys, (batch, time, heads, head_width)
         if self.is_normalised:
             query, key = both.split([self.num_heads, self.num_key_value_heads], 2)
             both = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
-        if positions.rotation is not None:
-            cosine, sine = positions.rotation
+        if rotation is not None:
+            cosine, sine = rotation
             both = rotate(both, cosine.unsqueeze(-2), sine.unsqueeze(-2))
         query, key = both.transpose(1, 2).split([self.num_heads, self.num_key_value_heads], 1)
         return query, key, value.transpose(1, 2)

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
 from chainrule.errors import UserError
+from chainrule.layers.activation import ACTIVATIONS
 from chainrule.layers.block import Block
 from chainrule.layers.block_config import POSITIONS, BlockConfig
 from chainrule.layers.cells import CELLS
 from chainrule.layers.decoders import RecurrentDecoder, TransformerDecoder
 from chainrule.layers.encoders import DIRECTIONS, RecurrentEncoder, TransformerEncoder
-from chainrule.layers.feedforward import ACTIVATIONS
 from chainrule.layers.norm import KINDS as NORMS
 from chainrule.layers.roles import Role, declare
 from chainrule.layers.softmax import Candidates, linear_cross_entropy

@@ -20,7 +20,7 @@ from chainrule.layers.cache import KeyValues
 from chainrule.layers.embedding import HashedNgrams
 from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.linear import Linear, linear
-from chainrule.layers.norm import make_norm
+from chainrule.layers.norm import make_norm, normalise
 from chainrule.layers.roles import Role, declare
 from chainrule.models._budgets import TRANSFORMER, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
@@ -176,7 +176,7 @@ class Model(NeuralModel):
             )
             x = torch.cat([x, place.expand(x.shape[0], -1, -1)], -1) if config.is_concatenated else x + place
         if config.embedding_norm:
-            x = F.rms_norm(x, (config.width,))
+            x = normalise(x, x.new_ones(config.width), torch.finfo(x.dtype).eps)  # as F.rms_norm
         return self.dropout(x), recent
 
     def _positions(self, first: positions.First, time: int) -> Positions:

@@ -23,6 +23,8 @@ POLYNOMIALS = (
     (1.891301407787398, -1.2679958271945868, 0.37680408948524835),
     (1.875, -1.25, 0.375),
 )
+LONG = 2  # times as long as there are rows: from there on, it pays to work on the Gram matrix
+ROUNDS_ALONE = 3  # on a Gram matrix: in more, values that rounding has made negative would grow without end
 MARGIN = 1.01  # in bfloat16: a value that rounding pushes beyond what a polynomial is made for would grow without end
 
 
@@ -36,11 +38,33 @@ def orthogonalise(matrices: Tensor, rounds: int = 5, dtype: torch.dtype | None =
     x = x / (x.norm(dim=(-2, -1), keepdim=True) * 1.01).clamp(min=1e-7)
     x = x.to(dtype or x.dtype)
     margin = MARGIN if x.dtype == torch.bfloat16 else 1.0
-    for index in range(rounds):
-        a, b, c = (factor / margin**power for factor, power in zip(_polynomial(index), (1, 3, 5), strict=True))
-        gram = x @ x.transpose(-2, -1)
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    if x.dtype == torch.float32 and x.shape[-1] >= LONG * x.shape[-2]:
+        x = _orthogonalise_long(x, rounds)
+    else:
+        for index in range(rounds):
+            a, b, c = (factor / margin**power for factor, power in zip(_polynomial(index), (1, 3, 5), strict=True))
+            gram = x @ x.transpose(-2, -1)
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.transpose(-2, -1) if is_tall else x
+
+
+def _orthogonalise_long(x: Tensor, rounds: int) -> Tensor:
+    """The same for long rows: rounds on their Gram matrix G = X Xᵀ alone, whose sides are short.
+
+    A round is X ← P X with P = a + b G + c G², so that G ← P G P. All P commute; X is multiplied with their product.
+    """
+    for first in range(0, rounds, ROUNDS_ALONE):
+        gram = product = x @ x.transpose(-2, -1)
+        last = min(first + ROUNDS_ALONE, rounds) - 1
+        for index in range(first, last + 1):
+            a, b, c = _polynomial(index)
+            factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+            factor.diagonal(dim1=-2, dim2=-1).add_(a)
+            product = factor if index == first else product @ factor
+            if index < last:
+                gram = factor @ gram @ factor
+        x = product @ x
+    return x
 
 
 def _polynomial(index: int) -> tuple[float, float, float]:
@@ -67,20 +91,22 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         for group in self.param_groups:
+            given = [each for each in group["params"] if each.grad is not None]
+            if not given:
+                continue
+            for parameter in given:
+                if not self.state[parameter]:
+                    self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+            momenta, gradients = [self.state[each]["momentum"] for each in given], [each.grad for each in given]
+            torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
+            updates = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov's look ahead
+            torch._foreach_mul_(given, 1 - group["lr"] * group["weight_decay"])
             alike: dict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-            for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                state = self.state[parameter]
-                if not state:
-                    state["momentum"] = torch.zeros_like(parameter)
-                momentum = state["momentum"].lerp_(parameter.grad, 1 - group["momentum"])
-                update = parameter.grad.lerp(momentum, group["momentum"])  # Nesterov's look ahead
+            for parameter, update in zip(given, updates, strict=True):
                 for part, change in zip(parameter.chunk(group["parts"]), update.chunk(group["parts"]), strict=True):
                     alike[part.shape].append((part, change))
             for (rows, columns), pairs in alike.items():
                 changes = orthogonalise(torch.stack([change for _, change in pairs]), group["rounds"], self.dtype)
                 scale = group["lr"] * max(1.0, rows / columns) ** 0.5
                 for (part, _), change in zip(pairs, changes, strict=True):
-                    part.mul_(1 - group["lr"] * group["weight_decay"])
                     part.add_(change, alpha=-scale)

@@ -11,7 +11,7 @@ import torch
 from chainrule.kernels.int8 import round_to_int8
 from chainrule.kernels.jit import CORES
 from chainrule.layers import block_step
-from chainrule.layers.feedforward import ACTIVATIONS
+from chainrule.layers.activation import ACTIVATIONS
 from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
 
 SHAPE: dict[str, Any] = {"width": 48, "num_layers": 3, "num_heads": 4, "context_length": 64}

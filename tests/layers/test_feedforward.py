@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from chainrule.layers import _choices
-from chainrule.layers.feedforward import ACTIVATIONS, FeedForward
+from chainrule.layers.activation import ACTIVATIONS
+from chainrule.layers.feedforward import FeedForward
 
 FORMULAS = {
     "relu": lambda x: max(x, 0.0),

@@ -27,3 +27,19 @@ def test_gradients_agree_with_finite_differences():
     assert torch.autograd.gradcheck(
         lambda x, gain: torch.func.functional_call(norm, {"weight": gain}, x), (x, norm.weight)
     )
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("shape", [(7, 16), (200, 16), (2, 4, 33, 16)])
+def test_kernels_equal_the_same_in_64_bits(shape):
+    torch.manual_seed(2)
+    x, upstream, gain = torch.randn(shape), torch.randn(shape), torch.randn(16)
+    found = []
+    for dtype in (torch.float32, torch.float64):
+        norm, inputs = RMSNorm(16).to(dtype), x.to(dtype, copy=True).requires_grad_()
+        norm.weight.data.copy_(gain)
+        y = norm(inputs)
+        y.backward(upstream.to(dtype))
+        found.append([each.detach().double() for each in (y, inputs.grad, norm.weight.grad)])
+    for mine, reference in zip(*found, strict=True):
+        torch.testing.assert_close(mine, reference, rtol=1e-5, atol=1e-5)

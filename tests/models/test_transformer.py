@@ -12,7 +12,7 @@ from torch import Tensor
 
 from chainrule.analysis.plan.parameters import count_parameters
 from chainrule.errors import UserError
-from chainrule.layers.feedforward import ACTIVATIONS
+from chainrule.layers.activation import ACTIVATIONS
 from chainrule.layers.positions import KINDS, sinusoids
 from chainrule.models._presets import PUBLISHED
 from chainrule.models.contract import Batch

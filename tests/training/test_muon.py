@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from chainrule.training.muon import Muon, orthogonalise
+from chainrule.training.muon import POLYNOMIALS, Muon, orthogonalise
 
 
 def random_matrices(*shape: int, seed: int = 0) -> Tensor:
@@ -51,6 +51,20 @@ def test_size_does_not_matter_and_zero_stays_zero():
     matrix = random_matrices(2, 5, 9)
     torch.testing.assert_close(orthogonalise(matrix * 1000), orthogonalise(matrix), rtol=1e-3, atol=1e-4)
     assert torch.equal(orthogonalise(torch.zeros(1, 4, 4)), torch.zeros(1, 4, 4))
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 5, 8, 12])
+@pytest.mark.parametrize("rank", [1, 5, 24])
+def test_rounds_on_the_gram_matrix_are_those_on_the_matrix_itself(rank: int, rounds: int):
+    """Also where many singular values are zero, which rounding makes slightly positive or negative."""
+    long = random_matrices(2, 24, rank) @ random_matrices(2, rank, 96, seed=1)
+    x = long.double() / (long.double().norm(dim=(-2, -1), keepdim=True) * 1.01)
+    for index in range(rounds):
+        a, b, c = POLYNOMIALS[min(index, len(POLYNOMIALS) - 1)]
+        gram = x @ x.mT
+        x = a * x + b * gram @ x + c * gram @ gram @ x
+    for found in (orthogonalise(long, rounds), orthogonalise(long.mT, rounds).mT):
+        torch.testing.assert_close(found.double(), x, rtol=0, atol=5e-3)
 
 
 def test_a_matrix_does_not_depend_on_those_beside_it():
