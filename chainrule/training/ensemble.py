@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
@@ -193,7 +194,7 @@ def make(
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
     began = time.perf_counter()
-    found = ask_for_good(model, text.choosing)
+    found = ask_parts(model, text.choosing, contextmixing.Model.read_more)
     cost = (time.perf_counter() - began) / len(text.choosing)
     chosen, found = choose(model, found, text.choosing)
     if is_compared and _is_beaten(chosen.model, found, request, text, folder, train_part):
@@ -205,26 +206,15 @@ def make(
     return replace(chosen, model=last, cost=cost)
 
 
-def ask_for_good(model: Model, stream: np.ndarray) -> np.ndarray:
-    """What the parts predict of a stream, as `Model.ask` gives it; contexts learn it for good, which needs no copy."""
-    return np.stack(
-        [
-            part.read_more(stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
-            for part in model.parts
-        ]
-    )
-
-
-def ask_last(model: Model, stream: np.ndarray) -> np.ndarray:
-    """As `Model.ask`, of an ensemble that is then only written: contexts need no copy of their counts."""
-    return np.stack(
-        [
-            part.bit_probabilities(stream, spoils_counts=True)
-            if isinstance(part, contextmixing.Model)
-            else predict_bits(part, stream)
-            for part in model.parts
-        ]
-    )
+def ask_parts(
+    model: Model, stream: np.ndarray, ask_contexts: Callable[[contextmixing.Model, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """What the parts predict of a stream, as `Model.ask` gives it, but that contexts need no copy of their counts."""
+    asked = [
+        ask_contexts(part, stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
+        for part in model.parts
+    ]
+    return np.stack(asked)
 
 
 def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
@@ -411,7 +401,7 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
     seconds = max(clock.left - clock.writing, clock.total * 0.02)
     affordable = int(seconds / chosen.cost) if chosen.cost else len(whole)
     stream = from_all_over(whole, max(affordable, FEWEST_MEASURED))
-    found = ask_last(model, stream)
+    found = ask_parts(model, stream, partial(contextmixing.Model.bit_probabilities, spoils_counts=True))
     share = (len(stream) - 1) / shards.part.tokens
     parts: list[EnsemblePart] = []
     for name, part, bits in zip(model.names, model.parts, found, strict=True):
