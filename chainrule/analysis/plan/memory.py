@@ -43,8 +43,8 @@ def _numbers_per_token(config: Config, vocabulary_size: int) -> int:
     """How many numbers per token the backward pass needs; the masks of dropout are not counted."""
     norm = 2  # the input (of RMSNorm, normalised) and the output
     heads = config.width_of_queries + config.width_of_keys
-    # Queries and keys are kept before as well as after their norm and their rotation; values share their memory.
-    changed = heads * (config.qk_norm + (config.positions == "rotary"))
+    # Queries and keys are kept before as well as after their norm and their rotation, which are one operation.
+    changed = heads * (config.qk_norm or config.positions == "rotary")
     scores = config.num_heads * config.context_length * (config.positions in BY_DISTANCE)
     hidden = {"relu": 1, "swiglu": 4}.get(config.activation, 2) * config.width_of_feedforward
     layer = 2 * norm * config.width + 2 * heads + changed + scores + hidden
