@@ -54,7 +54,10 @@ CHOOSING_READS = 3.0  # how often the text for choosing is read, or its like in 
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
 WORTH_COUNTING_AGAIN = 0.02  # of the text: of less, words are not counted again with what was kept for choosing
-COMPARING_PART = 0.1  # and to counting once more, to see whether it is better on the text for choosing
+COMPARING_PART, COMPARING_SECONDS = (
+    0.1,
+    3.0,
+)  # and to counting once more, to see if it is better on the text for choosing
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
 BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
@@ -158,7 +161,7 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
         began = time.perf_counter()
         counted = _count(request, trying, train_part) if affordable else None
         again = time.perf_counter() - began
-        is_compared = counted is not None and again < COMPARING_PART * clock.total
+        is_compared = counted is not None and again < max(COMPARING_PART * clock.total, COMPARING_SECONDS)
         before = Clock(clock.total - (again if is_compared else 0.0), clock.started_at)
         held_out = prepared.data["text"]["validation"]["bytes"]
         chosen = make(request, task, trying, before, train_part, held_out, is_compared)
