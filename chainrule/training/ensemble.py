@@ -22,6 +22,7 @@ from chainrule.data.shards import TokenShards
 from chainrule.data.texts import Texts
 from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart, Evaluation
 from chainrule.evaluation.stream import figures_of
+from chainrule.kernels.waiting import considerate_waits
 from chainrule.models import contextmixing, wordgram
 from chainrule.models._bits import predict_bits, score_bits
 from chainrule.models.contract import LanguageModel, architecture_of
@@ -213,10 +214,11 @@ def ask_parts(
     model: Model, stream: np.ndarray, ask_contexts: Callable[[contextmixing.Model, np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """What the parts predict of a stream, as `Model.ask` gives it, but that contexts need no copy of their counts."""
-    asked = [
-        ask_contexts(part, stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
-        for part in model.parts
-    ]
+    with considerate_waits():
+        asked = [
+            ask_contexts(part, stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
+            for part in model.parts
+        ]
     return np.stack(asked)
 
 
