@@ -12,7 +12,6 @@ from chainrule.kernels.atomic import claim_some, wait_for_all
 from chainrule.kernels.jit import inlined, kernel, kernel_of_products
 
 Array = np.ndarray
-COUNTERS = 3  # one for the pieces of work, two for a barrier
 PIECE = 1 << 13  # elements
 
 INNER = np.float32(2 * math.sqrt(2 / math.pi))  # 2u = INNER (x + CUBIC x³)

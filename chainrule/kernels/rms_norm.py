@@ -8,7 +8,6 @@ from chainrule.kernels.atomic import claim_some, wait_for_all
 from chainrule.kernels.jit import inlined, kernel, kernel_of_sums
 
 Array = np.ndarray
-COUNTERS = 3  # one for the pieces of work, two for a barrier
 ROWS = 64  # of a piece, whose part of the gain's gradient is summed apart, whichever thread has it
 
 
@@ -61,7 +60,7 @@ def put_scaled(x: Array, gain: Array, scale: np.float32, y: Array) -> None:
 
 @kernel_of_sums
 def put_gradient(x: Array, gain: Array, scale: np.float32, to_y: Array, to_x: Array, to_gain: Array) -> None:
-    """The gradient of a row; `to_x` may be the same array as `to_y`. Adds to `to_gain`."""
+    """The gradient of a row; that of the gain is added to `to_gain`."""
     along = np.float32(0)
     for i in range(len(x)):
         along += to_y[i] * gain[i] * x[i]

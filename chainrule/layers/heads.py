@@ -64,10 +64,6 @@ def split_heads(
     return query, key, value
 
 
-def can_split_heads(stacked: Tensor, rotation: tuple[Tensor, Tensor] | None) -> bool:
+def can_split_heads(stacked: Tensor, rotation: tuple[Tensor, Tensor]) -> bool:
     """Whether `split_heads` does this: the heads are rotated whole, by the same angles in every row of the batch."""
-    return (
-        rotation is not None
-        and rotation[0].shape == (stacked.shape[1], stacked.shape[-1])
-        and can_train_by_kernels(stacked, *rotation)
-    )
+    return rotation[0].shape == (stacked.shape[1], stacked.shape[-1]) and can_train_by_kernels(stacked, *rotation)

@@ -61,8 +61,8 @@ DEFAULT_SIZE = "medium"
 DEFAULT_TOKENIZER = "bytes"
 
 
-class Clock:
-    """Seconds to read a text in, and how long a byte takes."""
+class ReadingTime:
+    """The seconds to read a text in, and how many of its bytes they suffice to predict, by the speed so far."""
 
     def __init__(self, seconds: float | None):
         self._ends_at = None if seconds is None else time.perf_counter() + seconds
@@ -123,10 +123,11 @@ class Model(LanguageModel):
         documents = _documents([self._to_bytes(stream) for stream in streams], self.config.most_bytes)
         size = sum(map(len, documents))
         self.tables = _new_tables(size, self._forced())
-        generator, clock = np.random.default_rng(self.config.seed), Clock(seconds)
+        generator, left = np.random.default_rng(self.config.seed), ReadingTime(seconds)
         by_size = int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES)) if seconds is None else MOST_PASSES
-        for number in range(self.config.passes or by_size):
-            if number and clock.affordable(size) < WORTH_A_PASS * size:
+        passes = self.config.passes or by_size
+        for number in range(passes):
+            if number and left.affordable(size) < WORTH_A_PASS * size:
                 break
             if number:
                 self.tables.slots[:], self.tables.latest[:] = 0, 0
@@ -134,19 +135,19 @@ class Model(LanguageModel):
             order = generator.permutation(len(documents))
             end = np.full(1, END, np.uint8)
             self.text = np.concatenate([np.zeros(REACH, np.uint8), end, *(documents[i] for i in order)])
-            self._read_pass(clock, advance if number == 0 else lambda tokens: None)
+            self._read_pass(left, advance if number == passes - 1 else lambda tokens: None)
         return self
 
-    def _read_pass(self, clock: Clock, advance: Callable[[int], None]) -> None:
-        """Predict the text for as long as the settings and the clock allow, and count the rest."""
+    def _read_pass(self, left: ReadingTime, advance: Callable[[int], None]) -> None:
+        """Predict the text for as long as the settings and the time allow, and count the rest."""
         first, stop, match = REACH + 1, len(self.text), np.zeros(2, np.int64)
         for begin in range(first, stop, AT_ONCE):
-            if begin - first >= self.config.predicted_bytes or not clock.affordable(stop - begin):
+            if begin - first >= self.config.predicted_bytes or not left.affordable(stop - begin):
                 self._count(begin, stop)
                 advance(stop - begin)
                 break
             end = min(begin + AT_ONCE, stop)
-            with clock.predicting(end - begin):
+            with left.predicting(end - begin):
                 self._learn(self.tables, self.text, begin, end, match)
             self.predicted += end - begin
             advance(end - begin)
@@ -221,11 +222,13 @@ class Model(LanguageModel):
         """
         read = self._to_bytes(stream)
         if self.config.dynamic:
-            text = np.concatenate([self.text, read])
+            repeated = int(read[0] == self.text[-1] == END)  # the stream begins where the text ends
+            text = np.concatenate([self.text, read[repeated:]])
             kept = LARGE if spoils_counts else ()
             copies = {name: array.copy() for name, array in self.tables._asdict().items() if name not in kept}
             tables = self.tables._replace(**copies)
-            return self._with_last(self._learn(tables, text, len(self.text), len(text), np.zeros(2, np.int64))[1:])
+            bits = self._learn(tables, text, len(self.text), len(text), np.zeros(2, np.int64))
+            return self._with_last(bits[1 - repeated :])
         history = np.concatenate([np.zeros(REACH, np.uint8), read])
         bits = np.empty((max(len(read) - 1, 0), 8), np.float32)
         mixing.read(self.text, history, REACH + 1, len(history), self.tables, np.zeros(3), np.zeros(2, np.int64), bits)
@@ -299,7 +302,7 @@ def _new_tables(size: int, forced: np.ndarray) -> Tables:
     chances[: mixing.STATES] = np.broadcast_to(by_counts[None, :, :, None], shape).reshape(-1)
     chances[mixing.NO_STATE] = 0.5
     empty = np.empty((CONTEXTS, slots + 1, 2 + 2 * mixing.SYMBOLS), np.uint8)
-    empty.fill(0)  # memory that is written once at its first bytes would be slow, and mistaken for the speed of reading
+    empty.fill(0)  # touches every page: page faults later on would be taken for slow reading
     return Tables(
         slots=empty,
         latest=np.zeros((3, max(slots, 1 << 16)), np.int64),

@@ -46,7 +46,7 @@ CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 100_000
 FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
 CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
-COUNTED_PART = 0.85  # of that, at the most, to what is only counted; a text that takes longer is read in part
+ONLY_COUNTED_PART = 0.85  # of that, at the most, to what is only counted; a text that takes longer is read in part
 LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
@@ -69,7 +69,7 @@ BYTE_NETWORK_SECONDS = 100.0
 BYTE_NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
 WRITING_SECONDS = 2.0  # of one core
-LEAST_SHARE = 0.2  # of one core, that is reckoned with on a busy machine
+LEAST_SHARE = 0.2  # of one core that this process is assumed to get, on however busy a machine
 UNUSED_PART = 0.2  # of the time: where more is left, it says why
 PASSES = 3  # through the text that the weights are learned from
 TrainPart = Callable[[Request], Run]
@@ -302,12 +302,14 @@ def measure_reading(stream: np.ndarray) -> float:
 def read_contexts(stream: np.ndarray, speed: float, seconds: float) -> contextmixing.Model:
     """Contexts that have read the text as often, and predicted as much of it, as the seconds allow."""
     seconds = max(seconds, 0) * CONTEXTS_PART
-    countable = max(int(COUNTED_PART * seconds * speed * contextmixing.COUNTING_IS_FASTER), SPEED_BYTES)
+    countable = max(int(ONLY_COUNTED_PART * seconds * speed * contextmixing.COUNTING_IS_FASTER), SPEED_BYTES)
     most = countable if countable < len(stream) else 0
     config = contextmixing.Config(most_bytes=most, predicted_bytes=MOST_BYTES, dynamic=True)
     model = contextmixing.Model(config, 257, 256).fit([stream], seconds=seconds)
     read = len(model.text) - contextmixing.REACH
-    say(f"contexts: {size(speed)}/s; {size(read)} were counted, {size(model.predicted)} predicted in all passes")
+    say(
+        f"contexts: {size(read)} of text, {size(model.predicted)} predicted over all passes to learn what each is worth"
+    )
     return model
 
 

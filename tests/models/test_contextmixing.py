@@ -80,6 +80,22 @@ def test_reading_more_is_as_if_it_had_been_there(model: Model, tmp_path: Path):
     np.testing.assert_array_equal(loaded.score(more), grown.score(more))
 
 
+def test_what_is_learned_for_good_was_predicted_as_what_is_forgotten_again(texts: tuple[np.ndarray, np.ndarray]):
+    model = Model(Config(passes=1, dynamic=True), 257, EOS).fit([texts[0][:20_000]])
+    forgotten = model.bit_probabilities(texts[1])
+    np.testing.assert_array_equal(model.read_more(texts[1]), forgotten)
+
+
+def test_spoiled_counts_change_neither_figures_nor_file(texts: tuple[np.ndarray, np.ndarray], tmp_path: Path):
+    model = Model(Config(passes=1, dynamic=True), 257, EOS).fit([texts[0][:20_000]])
+    expected = model.bit_probabilities(texts[1])
+    model.save(tmp_path / "before")
+    np.testing.assert_array_equal(model.bit_probabilities(texts[1], spoils_counts=True), expected)
+    model.save(tmp_path / "after")
+    assert (tmp_path / "after").read_bytes() == (tmp_path / "before").read_bytes()
+    np.testing.assert_array_equal(Model.load(tmp_path / "after").bit_probabilities(texts[1]), expected)
+
+
 def test_the_most_bytes_are_kept(texts: tuple[np.ndarray, np.ndarray]):
     small = Model(Config(passes=1, most_bytes=5_000), 257, EOS).fit([texts[0]])
     assert len(small.text) - contextmixing.REACH <= 5_001
