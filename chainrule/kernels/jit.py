@@ -7,6 +7,7 @@ that it imports, changes: only the first run ever compiles.
 import inspect
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,21 +27,38 @@ F = TypeVar("F", bound=Callable[..., object])
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _SayOnce(event.Listener):  # type: ignore[misc]
-    """Tells the person who waits at a terminal that kernels are being compiled, once per process."""
+class _Compiling(event.Listener):  # type: ignore[misc]
+    """Tells the person who waits at a terminal that kernels are being compiled, once per process, and remembers from
+    when to when; the kernels that a kernel calls are compiled meanwhile."""
 
     has_said = False
+    depth = 0
+    began = 0.0
+
+    def __init__(self) -> None:
+        self.times: list[tuple[float, float]] = []
 
     def on_start(self, event: object) -> None:
         if not self.has_said and sys.stderr.isatty():
             print("compiling kernels, the first time only ...", file=sys.stderr)
         self.has_said = True
+        if self.depth == 0:
+            self.began = time.time()
+        self.depth += 1
 
     def on_end(self, event: object) -> None:
-        pass
+        self.depth -= 1
+        if self.depth == 0:
+            self.times.append((self.began, time.time()))
 
 
-event.register("numba:compile", _SayOnce())
+_COMPILING = _Compiling()
+event.register("numba:compile", _COMPILING)
+
+
+def compiling_seconds(since: float) -> float:
+    """How long this process has compiled kernels since a time, as time.time() gives it."""
+    return sum(end - max(began, since) for began, end in _COMPILING.times if end > since)
 
 
 def kernel(function: F) -> F:

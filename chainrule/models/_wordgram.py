@@ -12,8 +12,11 @@ The symbols are 256 bytes and, as 256, the end of the document. Where a text is 
 node of the tokens before the current one; `prefix`, the node of what was read of the current one (BETWEEN: nothing,
 LEFT: no word of the vocabulary begins so); `kind`, the id as which it counts should it be unknown (-1 as long as it is
 but a space); `speller`, the node of its last bytes in the spelling model; and `unknown`, p(kind | context) times the
-probability of that spelling so far. Everything is inlined into two kernels: a call would count the references to all
-arrays of a model.
+probability of that spelling so far.
+
+Most functions are inlined, as a call would count the references to all arrays of a model. The largest that are called
+once a symbol are not, nor the smallest, which LLVM inlines by itself: Numba's own inlining takes time that grows with
+all that is in a kernel, and with these in it a kernel took three times as long to compile and was no faster.
 """
 
 from typing import NamedTuple
@@ -81,7 +84,7 @@ class Tables(NamedTuple):
     spelling_root: np.ndarray  # float64 (classes, SYMBOLS + 1): unigram mass of bytes that a class goes on with, summed
 
 
-@inlined
+@kernel
 def _range(upto, start, low, high):
     """The sum over siblings low ... high - 1 of those that begin at start."""
     if high <= low:
@@ -89,7 +92,7 @@ def _range(upto, start, low, high):
     return upto[high - 1] - (upto[low - 1] if low > start else 0.0)
 
 
-@inlined
+@kernel
 def _first_not_below(values, low, high, wanted):
     while low < high:
         middle = (low + high) >> 1
@@ -253,7 +256,7 @@ def _ends_token(tables, symbol, cursor):
     return prefix == BETWEEN or not tables.joins[tables.class_of_kind[kind], symbol]
 
 
-@inlined
+@kernel
 def _advance(tables, current, symbol, cursor, after):
     """The cursor after one more symbol; `after` is the context once the current token has ended.
 
@@ -331,7 +334,7 @@ class Parts(NamedTuple):
     after: int  # the context once the current token has ended
 
 
-@inlined
+@kernel
 def _prepare(tables, current, cursor, work):
     """Every term of p(next symbol), scaled so that the sum of all is one."""
     context, prefix, kind, speller, unknown = cursor
@@ -541,19 +544,6 @@ def _path(tables, current, symbol, cursor, work, bits):
 
 
 @kernel
-def score_symbols(tables, symbols, bits, scores):
-    """The path to every symbol after the first, which is read before anything else."""
-    work = _make_work(tables.kinds)
-    current = Current(tables.words, True)
-    cursor, after = (np.int64(0), np.int64(BETWEEN), np.int64(-1), np.int64(0), 0.0), np.int64(0)
-    for i in range(len(symbols)):
-        symbol = np.int64(symbols[i])
-        if i > 0:
-            scores[i - 1], after = _path(tables, current, symbol, cursor, work, bits[i - 1])
-        cursor = _advance(tables, current, symbol, cursor, after)
-
-
-@kernel
 def step_symbols(tables, symbols, nodes, unknown, out):
     """Distributions after every symbol (batch, time) from the states (nodes, unknown), which move on."""
     work, current = _make_work(tables.kinds), Current(tables.words, True)
@@ -584,18 +574,26 @@ def _by_network(words, upto):
 
 
 @kernel
-def score_tokens(tables, symbols, token_of, upto, nodes, unknown, bits, scores):
-    """As `score_symbols`, from the state (nodes (1, 5), unknown (1)) on, which moves along: the path to each symbol.
+def score_symbols(tables, symbols, token_of, upto, nodes, unknown, unscored, bits, scores):
+    """The path to every symbol but the first `unscored`, which are only read.
 
-    The current token's probabilities are those of a network: upto (tokens, 1 + ids). token_of (1 + symbols): which of
-    these rows is that of the symbol before the first, and of each symbol.
+    It begins at the state (nodes (1, 5), unknown (1)), which moves along. Where there are any `upto` (tokens, 1 + ids),
+    the current token's probabilities are those of a network, and token_of (1 + symbols) says which of these rows is
+    that of the symbol before the first, and of each symbol; else they are the n-gram's.
     """
     work = _make_work(tables.kinds)
+    has_network = len(upto) > 0
+    current = Current(tables.words, True)
     cursor, after = _load(nodes[0], unknown[0]), nodes[0, 4]
     for i in range(len(symbols)):
         symbol = np.int64(symbols[i])
-        scores[i], after = _path(tables, _by_network(tables.words, upto[token_of[i]]), symbol, cursor, work, bits[i])
-        cursor = _advance(tables, _by_network(tables.words, upto[token_of[i + 1]]), symbol, cursor, after)
+        if has_network:
+            current = _by_network(tables.words, upto[token_of[i]])
+        if i >= unscored:
+            scores[i - unscored], after = _path(tables, current, symbol, cursor, work, bits[i - unscored])
+        if has_network:
+            current = _by_network(tables.words, upto[token_of[i + 1]])
+        cursor = _advance(tables, current, symbol, cursor, after)
     _store(cursor, after, nodes, unknown, 0)
 
 

@@ -156,9 +156,12 @@ class Model(LanguageModel):
         bits = np.empty((max(len(stream) - 1, 0), 9), np.float32)
         scores = np.empty(len(bits), np.float32)
         symbols = self.symbols(stream)
+        no_tokens, no_network = np.empty(0, np.int64), np.empty((0, 0))
         calls = []
         for first, last in self._between_documents(symbols):
-            calls.append((self.tables, symbols[first : last + 1], bits[first:last], scores[first:last]))
+            nodes, unknown = self.start(1).values()
+            read, here = symbols[first : last + 1], slice(first, last)
+            calls.append((self.tables, read, no_tokens, no_network, nodes, unknown, 1, bits[here], scores[here]))
         in_parallel(score_symbols, calls)
         return bits, scores
 

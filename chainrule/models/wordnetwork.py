@@ -20,7 +20,7 @@ from chainrule import registry
 from chainrule.errors import UserError
 from chainrule.models import wordgram
 from chainrule.models._neural import NeuralModel
-from chainrule.models._wordgram import SYMBOLS, distribute, end_tokens, read_symbols, score_tokens
+from chainrule.models._wordgram import SYMBOLS, distribute, end_tokens, read_symbols, score_symbols
 from chainrule.models.contract import LanguageModel, State, architecture_of, check_ids
 from chainrule.nest import map_arrays, put_rows, select_rows
 from chainrule.storage import load_arrays, save_arrays
@@ -71,9 +71,9 @@ class Model(LanguageModel):
             rows = np.concatenate([rows[-1:], self._sums(logits[0])])  # of the tokens first, ..., last
             here = slice(int(starts[first + 1]) if first else 1, int(starts[min(last + 1, len(ids))]))
             before = slice(here.start - 1, here.stop - 1)
-            score_tokens(
+            score_symbols(
                 self.words.tables, symbols[here], token_of[before.start : here.stop] - first, rows,
-                state["nodes"], state["unknown"], bits[before], scores[before],
+                state["nodes"], state["unknown"], 0, bits[before], scores[before],
             )  # fmt: skip
         return bits, scores
 

@@ -22,6 +22,7 @@ from chainrule.data.shards import TokenShards
 from chainrule.data.texts import Texts
 from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart, Evaluation
 from chainrule.evaluation.stream import figures_of
+from chainrule.kernels.jit import compiling_seconds
 from chainrule.kernels.waiting import considerate_waits
 from chainrule.models import contextmixing, wordgram
 from chainrule.models._bits import predict_bits, score_bits
@@ -59,6 +60,7 @@ COMPARING_PART, COMPARING_SECONDS = (
     0.1,
     3.0,
 )  # and to counting once more, to see if it is better on the text for choosing
+COMPILING_SECONDS = 2.0  # beyond the time, that are worth a word
 SPEED_BYTES = 60_000  # read to find out how fast reading is
 NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
 BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
@@ -92,14 +94,19 @@ def is_open(request: Request) -> bool:
 
 @dataclass(frozen=True)
 class Clock:
-    """A budget in seconds that began at some time."""
+    """A budget in seconds that began at some time; compiling kernels, once per installation, does not count."""
 
     total: float
     started_at: float
 
     @property
     def left(self) -> float:
-        return self.total - (time.time() - self.started_at)
+        return self.total - (time.time() - self.started_at) + self.compiling
+
+    @property
+    def compiling(self) -> float:
+        """Seconds in which kernels were compiled so far."""
+        return compiling_seconds(self.started_at)
 
     @property
     def writing(self) -> float:
@@ -172,6 +179,8 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
     if clock.left > UNUSED_PART * clock.total:
         say(f"{clock.left:.0f} of {clock.total:.0f} s are left: more reading would not help a text of this size")
+    if clock.compiling > COMPILING_SECONDS:
+        say(f"kernels were compiled, this first time only: {clock.compiling:.0f} s more than the minutes")
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 

@@ -2,9 +2,12 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
-from chainrule.kernels.jit import in_parallel, kernel, ranges
+import numba
+
+from chainrule.kernels.jit import compiling_seconds, in_parallel, kernel, ranges
 from chainrule.kernels.sources import source_fingerprint
 
 
@@ -26,6 +29,25 @@ def test_compiled_code_is_kept_by_the_source_that_it_is_made_of():
 
     assert double(4) == 8
     assert double._cache._cache_file._source_stamp == source_fingerprint(Path(__file__))
+
+
+def test_the_time_of_compiling_is_known():
+    began = time.time()
+
+    @numba.njit  # without the cache: compiled anew whenever the test runs
+    def inner(x):
+        return x + 1
+
+    @numba.njit
+    def outer(x):
+        return inner(x) * 2
+
+    assert compiling_seconds(began) == 0
+    assert outer(3) == 8
+    ended, taken = time.time(), compiling_seconds(began)
+    assert 0 < taken <= ended - began
+    assert outer(4) == 10 and compiling_seconds(began) == taken
+    assert compiling_seconds(ended) == 0
 
 
 def test_kernels_work_where_nothing_can_be_written(tmp_path: Path):

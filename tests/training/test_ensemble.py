@@ -68,6 +68,14 @@ def test_documents_from_all_over_are_whole_and_in_order():
     assert part.tolist() == [256, *(each for i in (1, 6, 11, 17, 22, 28, 33, 39, 44, 50) for each in (i, i, 256))]
 
 
+def test_compiling_does_not_count_as_training(monkeypatch: pytest.MonkeyPatch):
+    now, compiled = 1000.0, {1000.0: 0.0, 900.0: 25.0}
+    monkeypatch.setattr(ensemble.time, "time", lambda: now)
+    monkeypatch.setattr(ensemble, "compiling_seconds", compiled.get)
+    assert ensemble.Clock(60.0, 1000.0).left == 60.0
+    assert ensemble.Clock(300.0, 900.0).left == 300.0 - 100.0 + 25.0
+
+
 def test_counting_takes_its_place_where_it_is_better(text: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ensemble, "_is_beaten", lambda *given: True)
     path = text.parent / "beaten"
