@@ -92,21 +92,21 @@ def is_open(request: Request) -> bool:
     )
 
 
+def working_seconds(since: float) -> float:
+    """The seconds since a time, but for those in which kernels were compiled, as they are once per installation."""
+    return time.time() - since - compiling_seconds(since)
+
+
 @dataclass(frozen=True)
 class Clock:
-    """A budget in seconds that began at some time; compiling kernels, once per installation, does not count."""
+    """A budget in seconds that began at some time."""
 
     total: float
     started_at: float
 
     @property
     def left(self) -> float:
-        return self.total - (time.time() - self.started_at) + self.compiling
-
-    @property
-    def compiling(self) -> float:
-        """Seconds in which kernels were compiled so far."""
-        return compiling_seconds(self.started_at)
+        return self.total - working_seconds(self.started_at)
 
     @property
     def writing(self) -> float:
@@ -166,9 +166,9 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     trying.mkdir()
     try:
         affordable = prepared.data["text"]["train"]["bytes"] < COUNTED_BYTES * COUNTING_PART * clock.total
-        began = time.perf_counter()
+        began = time.time()
         counted = _count(request, trying, train_part) if affordable else None
-        again = time.perf_counter() - began
+        again = working_seconds(began)
         is_compared = counted is not None and again < max(COMPARING_PART * clock.total, COMPARING_SECONDS)
         before = Clock(clock.total - (again if is_compared else 0.0), clock.started_at)
         held_out = prepared.data["text"]["validation"]["bytes"]
@@ -179,8 +179,8 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
     if clock.left > UNUSED_PART * clock.total:
         say(f"{clock.left:.0f} of {clock.total:.0f} s are left: more reading would not help a text of this size")
-    if clock.compiling > COMPILING_SECONDS:
-        say(f"kernels were compiled, this first time only: {clock.compiling:.0f} s more than the minutes")
+    if (compiling := compiling_seconds(clock.started_at)) > COMPILING_SECONDS:
+        say(f"kernels were compiled, this first time only: {compiling:.0f} s more than the minutes")
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 
@@ -206,9 +206,9 @@ def make(
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
-    began = time.perf_counter()
+    began = time.time()
     found = ask_parts(model, text.choosing, contextmixing.Model.read_more)
-    cost = (time.perf_counter() - began) / len(text.choosing)
+    cost = working_seconds(began) / len(text.choosing)
     chosen, found = choose(model, found, text.choosing)
     if is_compared and _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
