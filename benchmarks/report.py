@@ -126,9 +126,9 @@ PROMISE = Document(
     RESULTS_FOLDER / "promise.md",
     "What minutes buy",
     "`chainrule train TEXT --minutes M` on texts of many kinds, beside the n-gram that the same command makes in a\n"
-    "second, and compressors that have read the training text first. Made by `make promise`; below the table stands\n"
+    "second, and compressors that have read the training text first. Made by `make promise`; below each table stands\n"
     "when and where.",
-    ("texts",),
+    ("texts", "splits"),
 )
 RECIPES = Document(
     RESULTS_FOLDER / "recipes.md",
