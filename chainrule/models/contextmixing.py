@@ -29,7 +29,7 @@ from chainrule.storage import load_arrays, save_arrays
 
 MOST_BYTES = 1 << 31
 MOST_SLOTS = 1 << 21  # per context, of 16 bytes each
-READ_AGAIN = 2_000_000  # bytes read in all before there are no more passes
+READ_AGAIN = 3_000_000  # bytes read in all before there are no more passes
 MOST_PASSES = 8
 MOST_PREDICTED = 4_000_000  # bytes of a longer text, by default; the rest is only counted
 WORTH_A_PASS = 0.2  # of the text that there must be time to predict
@@ -124,7 +124,7 @@ class Model(LanguageModel):
         size = sum(map(len, documents))
         self.tables = _new_tables(size, self._forced())
         generator, left = np.random.default_rng(self.config.seed), ReadingTime(seconds)
-        by_size = int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES)) if seconds is None else MOST_PASSES
+        by_size = int(min(max(READ_AGAIN // max(size, 1), 1), MOST_PASSES))
         passes = self.config.passes or by_size
         for number in range(passes):
             if number and left.affordable(size) < WORTH_A_PASS * size:
@@ -135,7 +135,7 @@ class Model(LanguageModel):
             order = generator.permutation(len(documents))
             end = np.full(1, END, np.uint8)
             self.text = np.concatenate([np.zeros(REACH, np.uint8), end, *(documents[i] for i in order)])
-            self._read_pass(left, advance if number == passes - 1 else lambda tokens: None)
+            self._read_pass(left, advance if number == passes - 1 else lambda tokens: advance(0))
         return self
 
     def _read_pass(self, left: ReadingTime, advance: Callable[[int], None]) -> None:

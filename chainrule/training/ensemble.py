@@ -8,13 +8,11 @@ validation text chooses nothing, so what is reported on it is what other text of
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
-from zlib import crc32
 
 import numpy as np
 
@@ -36,19 +34,24 @@ from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import LANGUAGE, Material, NoSettings, Prepared
 from chainrule.tasks.language import Task
 from chainrule.text.choice import Tokenization
+from chainrule.training.ensemble_parts import (
+    BYTE_NETWORK,
+    BYTES,
+    NETWORKS,
+    SECOND_NETWORK_SECONDS,
+    WORDS,
+    Text,
+    TrainPart,
+    count_words,
+    is_worth_a_network,
+    learn,
+    measure_reading,
+    split,
+    train_byte_network,
+)
 from chainrule.training.request import Request, default_name
 
 ARCHITECTURE = "ensemble"
-CONTEXTS, WORDS, NETWORK, BYTE_NETWORK = "contexts", "words", "network", "network of bytes"  # the parts
-NETWORKS = (NETWORK, BYTE_NETWORK)
-BYTES = Tokenization(tokenizer="bytes")
-MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
-CHOOSING_PART = 0.1  # of the training text is kept from the parts
-MOST_CHOOSING_BYTES = 100_000
-FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
-CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
-ONLY_COUNTED_PART = 0.85  # of that, at the most, to what is only counted; a text that takes longer is read in part
-LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
 LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabulary
@@ -56,25 +59,13 @@ CHOOSING_READS = 3.0  # how often the text for choosing is read, or its like in 
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
 WORTH_COUNTING_AGAIN = 0.02  # of the text: of less, words are not counted again with what was kept for choosing
-COMPARING_PART, COMPARING_SECONDS = (
-    0.1,
-    3.0,
-)  # and to counting once more, to see if it is better on the text for choosing
+COMPARING_PART, COMPARING_SECONDS = 0.1, 3.0  # and to counting once more, to see if it is better on that text
 COMPILING_SECONDS = 2.0  # beyond the time, that are worth a word
-SPEED_BYTES = 60_000  # read to find out how fast reading is
-NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
-BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
-NETWORK_SECONDS = 10.0  # in less time it does not get far enough
-MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of words has nothing to say
-NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
-BYTE_NETWORK_SECONDS = 100.0
-BYTE_NETWORK_MODEL = "transformer"
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
 WRITING_SECONDS = 2.0  # of one core
 LEAST_SHARE = 0.2  # of one core that this process is assumed to get, on however busy a machine
 UNUSED_PART = 0.2  # of the time: where more is left, it says why
 PASSES = 3  # through the text that the weights are learned from
-TrainPart = Callable[[Request], Run]
 
 
 def is_open(request: Request) -> bool:
@@ -113,20 +104,6 @@ class Clock:
         """Seconds to keep for writing the run: more where other programs have taken our time so far."""
         share = time.process_time() / max(time.time() - self.started_at, 1e-3)  # of one core
         return WRITING_SECONDS / min(max(share, LEAST_SHARE), 1.0)
-
-
-@dataclass(frozen=True)
-class Text:
-    """The training text as streams eos d1 eos ... eos: what the parts learn from, and what they are chosen by."""
-
-    learning: np.ndarray
-    choosing: np.ndarray  # empty where there is too little text
-    learning_documents: list[str] = field(default_factory=list)
-    choosing_documents: list[str] = field(default_factory=list)
-
-    @property
-    def whole(self) -> np.ndarray:
-        return np.concatenate([self.learning, self.choosing[1:]])
 
 
 @dataclass(frozen=True)
@@ -196,13 +173,13 @@ def make(
     """The ensemble, in time to measure it on the bytes held out; CountingIsBetter where it is compared and worse."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
-    words, speed = _count_words(text.learning), measure_reading(text.learning)
+    words, speed = count_words(text.learning), measure_reading(text.learning)
     has_network = is_worth_a_network(text, words, clock.left)
     after = predict_rest(text, words if has_network else None, speed, held_out, clock) + clock.writing
     parts = learn(text, words, speed, clock.left - after, has_network)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
-    network = _train_byte_network(request, text, folder, clock.left - after, train_part)
+    network = train_byte_network(request, text, folder, clock.left - after, train_part)
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
@@ -214,7 +191,7 @@ def make(
         raise CountingIsBetter
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True))
     if len(text.choosing) > WORTH_COUNTING_AGAIN * len(text.learning):
-        parts[WORDS] = _count_words(text.whole)
+        parts[WORDS] = count_words(text.whole)
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
     return replace(chosen, model=last, cost=cost)
 
@@ -231,99 +208,19 @@ def ask_parts(
     return np.stack(asked)
 
 
-def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
-    """Whether there are time and text enough for a network of words to learn what counting does not know."""
-    if len(text.learning) < NETWORK_BYTES or not len(text.choosing) or seconds < NETWORK_SECONDS:
-        return False
-    unknown = (words.encode(text.choosing) < words.cutting.kinds).mean()
-    return unknown < MOST_UNKNOWN and len(words.encode(text.learning)) < NETWORK_WORDS * seconds
-
-
 def predict_rest(text: Text, words: wordgram.Model | None, speed: float, held_out: int, clock: Clock) -> float:
-    """The seconds that choosing and measuring will take after learning; with `words`, by a network of them, too."""
+    """The seconds that choosing and measuring will take after learning; with `words`, by networks of them, too."""
     if not len(text.choosing):
         return 0.0
     logits = words.num_ids * len(words.encode(text.choosing)) / len(text.choosing) if words else 0.0  # a byte
-    each = 1 / speed + LOGIT_SECONDS * logits
+    networks = 2 if clock.left > SECOND_NETWORK_SECONDS else 1
+    each = 1 / speed + networks * LOGIT_SECONDS * logits
     choosing = len(text.choosing) * (CHOOSING_READS / speed + each)
     return choosing + max(min(held_out * each, EVALUATED_PART * clock.total), min(held_out, FEWEST_MEASURED) * each)
 
 
-def learn(
-    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool
-) -> dict[str, LanguageModel]:
-    """The parts that need no run of their own; contexts are read on one core while a network learns on the others."""
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(read_contexts, text.learning, speed, seconds)
-        network = None
-        if has_network:
-            began = time.perf_counter()
-            from chainrule.training.word_network import train_word_network  # torch, which takes a while
-
-            left = seconds - (time.perf_counter() - began)
-            network = train_word_network(words, text.learning, text.choosing, left, lambda: not reading.done())
-        parts: dict[str, LanguageModel] = {CONTEXTS: reading.result(), WORDS: words}
-    return parts if network is None else parts | {NETWORK: network}
-
-
 def _ensemble(parts: dict[str, LanguageModel]) -> Model:
     return Model(Config(), list(parts.values()), list(parts))
-
-
-def split(task: Task) -> Text:
-    """The training text of a task, with documents from all over it kept for choosing where there are enough."""
-    shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
-    streams = [shards.tokens(shard) for shard in range(len(shards))]
-    documents = [stream[a + 1 : b + 1] for stream in streams for a, b in pairwise(np.flatnonzero(stream == 256))]
-    keys = np.array([crc32(document.tobytes()) for document in documents])  # equal documents stay together
-    order = np.argsort(keys, kind="stable")
-    upto = np.cumsum([len(documents[i]) for i in order])
-    kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
-    if kept < len(order):
-        say(f"of {size(int(upto[-1]))}, {size(int(upto[kept - 1]))} are read by all but the n-gram")
-    total, start = int(upto[min(kept, len(order)) - 1]), streams[0][:1]
-    count = 0
-    if len(documents) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
-        count = max(int(np.searchsorted(upto, min(CHOOSING_PART * total, MOST_CHOOSING_BYTES))), 1)
-        count = int(np.searchsorted(keys[order], keys[order[count - 1]], side="right"))
-    else:
-        say("too little text to keep some for choosing: all parts weigh the same")
-    choosing = [documents[i] for i in np.sort(order[:count])]
-    learning = [documents[i] for i in np.sort(order[count:kept])]
-    decode = task.tokenizer.decode
-    return Text(
-        np.concatenate([start, *learning]),
-        np.concatenate([start, *choosing]) if count else start[:0],
-        [decode(each[:-1]) for each in learning],
-        [decode(each[:-1]) for each in choosing],
-    )
-
-
-def measure_reading(stream: np.ndarray) -> float:
-    """How many bytes a second contexts read here, in a large text."""
-    sample = np.append(stream[:SPEED_BYTES], stream[0])
-    contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
-    began = time.perf_counter()
-    contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
-    return LARGE_TABLES * len(sample) / (time.perf_counter() - began)
-
-
-def read_contexts(stream: np.ndarray, speed: float, seconds: float) -> contextmixing.Model:
-    """Contexts that have read the text as often, and predicted as much of it, as the seconds allow."""
-    seconds = max(seconds, 0) * CONTEXTS_PART
-    countable = max(int(ONLY_COUNTED_PART * seconds * speed * contextmixing.COUNTING_IS_FASTER), SPEED_BYTES)
-    most = countable if countable < len(stream) else 0
-    config = contextmixing.Config(most_bytes=most, predicted_bytes=MOST_BYTES, dynamic=True)
-    model = contextmixing.Model(config, 257, 256).fit([stream], seconds=seconds)
-    read = len(model.text) - contextmixing.REACH
-    say(
-        f"contexts: {size(read)} of text, {size(model.predicted)} predicted over all passes to learn what each is worth"
-    )
-    return model
-
-
-def _count_words(stream: np.ndarray) -> wordgram.Model:
-    return wordgram.Model(wordgram.SIZES[wordgram.DEFAULT_SIZE], 257, 256).fit([stream])
 
 
 def _count(request: Request, folder: Path, train_part: TrainPart) -> Evaluation | None:
@@ -344,26 +241,6 @@ def _is_beaten(
         return False
     bits = measured["loss"] * measured["tokens"] / NATS_PER_BIT
     return bits < cross_fitted_bits(model, found, text.choosing)
-
-
-def _train_byte_network(
-    request: Request, text: Text, folder: Path, seconds: float, train_part: TrainPart
-) -> LanguageModel | None:
-    """A network of bytes; None where text or time are too short for one."""
-    if len(text.learning) < BYTE_NETWORK_BYTES or seconds < BYTE_NETWORK_SECONDS:
-        return None
-    learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
-    part = replace(
-        request,
-        inputs=(learning.name,),
-        validation=(choosing.name,),
-        model=BYTE_NETWORK_MODEL,
-        tokenization=BYTES,
-        settings={"minutes": seconds / 60},
-        path=folder / "network",
-        started_at=time.time(),
-    )
-    return train_part(part).model
 
 
 def choose(model: Model, found: np.ndarray, stream: np.ndarray) -> tuple[Chosen, np.ndarray]:

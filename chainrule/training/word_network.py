@@ -1,9 +1,9 @@
 """Training an LSTM of words for an ensemble: text in memory, so many seconds, other work on the same processor."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import log2
+from math import log2, sqrt
 
 import numpy as np
 import torch
@@ -19,7 +19,6 @@ from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.precision import WORTH_ROUNDING, is_worth_trying
 from chainrule.training.recipe import Recipe
 from chainrule.training.trainer import Trainer
-from chainrule.training.view import View
 from chainrule.training.worker_pool import threads
 
 MEASURED_PART = 0.02  # of the time, for each precision, goes to measuring how fast it trains
@@ -28,6 +27,7 @@ WIDTH, LARGER_WIDTH = 128, 200
 LARGER_FROM = 30.0  # epochs that there is time for with the smaller one
 LARGER_SPEED = 0.5  # beside the smaller one
 FEWEST_SAMPLED = 1500  # words from which on a sample of the vocabulary is scored in most of the training
+MUCH_DROPPED = 60_000  # tokens of a text that a network can learn by heart
 MANY_TOKENS = 300_000  # of a text that is read in larger batches
 
 
@@ -51,24 +51,39 @@ class Words:
         return TrainingContext(batches, budget, self.choosing, counts=self.counts)
 
 
-class TakesFreeCores(Callback):
-    """Lets torch use all cores as soon as the work beside it is done."""
+class Heartbeat(Callback):
+    """Calls a function now and then, which may raise to end the training."""
 
-    def __init__(self, is_busy: Callable[[], bool], most: int):
-        self._is_busy, self._most = is_busy, most
+    def __init__(self, call: Callable[[], None]):
+        self._call = call
 
     def step(self, record: Record) -> None:
-        if torch.get_num_threads() < self._most and not self._is_busy():
+        self._call()
+
+
+class TakesFreeCores(Callback):
+    """Lets torch use all cores as soon as they are free."""
+
+    def __init__(self, are_free: Callable[[], bool], most: int):
+        self._are_free, self._most = are_free, most
+
+    def step(self, record: Record) -> None:
+        if torch.get_num_threads() < self._most and self._are_free():
             torch.set_num_threads(self._most)
 
 
-def choose_dropout(epochs: float) -> float:
-    """The more often a text is read, the more is dropped out: 0.1 if it is read twice, 0.36 if 8 times, 0.6 at most."""
-    return round(min(max(0.13 * log2(max(epochs, 1e-3)) - 0.03, 0.0), 0.6), 3)
+def choose_dropout(epochs: float, tokens: int) -> float:
+    """The more often a text is read, the more is dropped out, and the less the longer the text is.
+
+    Of up to MUCH_DROPPED tokens 0.1 if they are read twice, 0.36 if 8 times, 0.6 at most; half of that of four times as
+    many.
+    """
+    much = min(max(0.13 * log2(max(epochs, 1e-3)) - 0.03, 0.0), 0.6)
+    return round(much * min(sqrt(MUCH_DROPPED / tokens), 1.0), 3)
 
 
-def make_config(width: int, epochs: float) -> RecurrentConfig:
-    dropout = choose_dropout(epochs)
+def make_config(width: int, epochs: float, tokens: int) -> RecurrentConfig:
+    dropout = choose_dropout(epochs, tokens)
     return RecurrentConfig(width=width, num_layers=1, input_scale=4.0, input_dropout=0.8 * dropout, dropout=dropout)
 
 
@@ -95,7 +110,7 @@ def measure_speed(words: wordgram.Model, text: Words, recipe: Recipe, seconds: f
     for precision in ("float32", "bfloat16") if is_worth_trying() else ("float32",):
         trial = replace(recipe, precision=precision)
         context = text.context(trial, Budget(steps=1 << 30))
-        model = lstm.Model(make_config(WIDTH, epochs=4.0), words.num_ids, words.end)
+        model = lstm.Model(make_config(WIDTH, 4.0, len(text.learning)), words.num_ids, words.end)
         speeds[precision] = context.batches.tokens_per_step / seconds_per_step(model, trial, context, seconds)
     if speeds.get("bfloat16", 0.0) > WORTH_ROUNDING * speeds["float32"]:
         return replace(recipe, precision="bfloat16"), speeds["bfloat16"]
@@ -103,16 +118,19 @@ def measure_speed(words: wordgram.Model, text: Words, recipe: Recipe, seconds: f
 
 
 def train_word_network(
-    words: wordgram.Model, learning: np.ndarray, choosing: np.ndarray, seconds: float, is_busy: Callable[[], bool]
+    words: wordgram.Model,
+    learning: np.ndarray,
+    choosing: np.ndarray,
+    seconds: float,
+    seed: int,
+    cores: int,
+    callbacks: Sequence[Callback],
 ) -> wordnetwork.Model:
-    """Train for so many seconds, or for as many epochs as pay, and keep the weights that predict `choosing` best.
-
-    One core is left to other work for as long as that `is_busy`.
-    """
+    """Train for so many seconds, or for as many epochs as pay, and keep the weights that predict `choosing` best."""
     ends_at = time.perf_counter() + seconds
-    text, cores = Words.of(words, learning, choosing), torch.get_num_threads()
-    recipe = make_recipe(len(text.learning), words.num_ids)
-    with threads(max(cores - is_busy(), 1)):
+    text = Words.of(words, learning, choosing)
+    recipe = replace(make_recipe(len(text.learning), words.num_ids), seed=seed)
+    with threads(cores):
         recipe, speed = measure_speed(words, text, recipe, MEASURED_PART * seconds)
         seconds = max(ends_at - time.perf_counter(), MEASURED_PART * seconds)
         width = WIDTH
@@ -120,7 +138,7 @@ def train_word_network(
             width, speed = LARGER_WIDTH, LARGER_SPEED * speed
         epochs = min(speed * seconds / len(text.learning), MOST_EPOCHS)
         seconds = min(seconds, epochs * len(text.learning) / speed)
-        config = make_config(width, epochs)
+        config = make_config(width, epochs, len(text.learning))
         say(
             f"network: an LSTM of width {width}, {words.num_ids:,} different words, about {speed:,.0f} words/s "
             f"in {recipe.precision}, so the text is read {epochs:.1f} times"
@@ -132,7 +150,7 @@ def train_word_network(
             table = model.token_table().detach()
             table.copy_(vectors_by_counting([text.learning], text.counts, table.shape[1]) * table.std())
         seconds = max(min(seconds, ends_at - time.perf_counter()), MEASURED_PART * seconds)
-        with CallbackList(View(), TakesFreeCores(is_busy, cores)) as callback:
+        with CallbackList(*callbacks) as callback:
             trainer = Trainer(model, recipe, text.context(recipe, Budget(seconds=seconds)), callback, None)
             callback.on_event(
                 {

@@ -1,5 +1,6 @@
 """`--minutes` alone: what is made, what it is compared with, and what takes its place where counting is better."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import chainrule
 from chainrule.data.corpus import Corpus
 from chainrule.data.shards import TokenShards
 from chainrule.evaluation.score import NATS_PER_BIT
+from chainrule.models import contextmixing
 from chainrule.runs.folder import Run
-from chainrule.training import ensemble
+from chainrule.training import ensemble, ensemble_parts
 from chainrule.training.request import Request
 
 SIZE = 50_000  # bytes of Python's documentation
@@ -48,7 +50,7 @@ def test_the_figure_is_of_the_documents_that_were_kept_aside(run: Run):
 def test_what_is_chosen_by_is_neither_learned_nor_reported(run: Run):
     from chainrule.tasks.language import Task
 
-    parts = ensemble.split(Task(run.path))
+    parts = ensemble_parts.split(Task(run.path))
     held_out = {run.tokenizer.decode(each) for each in documents(TokenShards(run.path / "tokens", "validation"))}
     learning, choosing = set(parts.learning_documents), set(parts.choosing_documents)
     assert not (learning & choosing or learning & held_out or choosing & held_out)
@@ -66,6 +68,41 @@ def test_documents_from_all_over_are_whole_and_in_order():
     assert ensemble.from_all_over(stream, 200) is stream
     part = ensemble.from_all_over(stream, 30)
     assert part.tolist() == [256, *(each for i in (1, 6, 11, 17, 22, 28, 33, 39, 44, 50) for each in (i, i, 256))]
+
+
+@pytest.fixture(scope="module")
+def learned_from(run: Run) -> ensemble_parts.Text:
+    from chainrule.tasks.language import Task
+
+    return ensemble_parts.split(Task(run.path))
+
+
+def test_where_time_is_left_a_second_network_learns_beside_the_first(
+    learned_from: ensemble_parts.Text, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ensemble_parts, "SECOND_NETWORK_SECONDS", 0.1)
+    monkeypatch.setattr(ensemble_parts, "CORES", 2)
+    monkeypatch.setattr(contextmixing, "MOST_PASSES", 1)
+    words = ensemble_parts.count_words(learned_from.learning)
+    parts = ensemble_parts.learn(learned_from, words, 1e5, 8.0, has_network=True)
+    assert set(parts) == {"contexts", "words", "network", "second network"}
+    stream = learned_from.choosing[:2000]
+    first, second = (parts[name].score(stream).mean() for name in ("network", "second network"))
+    together = np.logaddexp(parts["network"].score(stream), parts["second network"].score(stream)) - np.log(2)
+    assert together.mean() > max(first, second)
+    monkeypatch.setattr(ensemble_parts, "CORES", 1)
+    assert "second network" not in ensemble_parts.learn(learned_from, words, 1e5, 3.0, has_network=True)
+
+
+def test_what_learns_beside_a_network_ends_with_it(learned_from: ensemble_parts.Text, monkeypatch: pytest.MonkeyPatch):
+    def stop(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ensemble_parts, "_train_first_network", stop)
+    words, began = ensemble_parts.count_words(learned_from.learning), time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        ensemble_parts.learn(learned_from, words, 1e5, 600.0, has_network=True)
+    assert time.perf_counter() - began < 300
 
 
 def test_compiling_does_not_count_as_training(monkeypatch: pytest.MonkeyPatch):

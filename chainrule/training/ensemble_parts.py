@@ -1,0 +1,199 @@
+"""What an ensemble is made of: contexts, an n-gram of words, networks, and the text that they learn from.
+
+Contexts are read on one core while a network of words learns on the others. Where much time is left once they are read,
+a second network, which began with other weights, takes their place.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from zlib import crc32
+
+import numpy as np
+
+from chainrule.data.shards import TokenShards
+from chainrule.data.texts import Texts
+from chainrule.errors import Stopped
+from chainrule.kernels.jit import CORES
+from chainrule.models import contextmixing, wordgram
+from chainrule.models.contract import LanguageModel
+from chainrule.progress import say, size
+from chainrule.runs.folder import TOKENS_FOLDER, Run
+from chainrule.tasks.language import Task
+from chainrule.text.choice import Tokenization
+from chainrule.training.request import Request
+
+CONTEXTS, WORDS, NETWORK, SECOND_NETWORK, BYTE_NETWORK = (
+    "contexts", "words", "network", "second network", "network of bytes",
+)  # fmt: skip
+NETWORKS = (NETWORK, SECOND_NETWORK, BYTE_NETWORK)
+BYTES = Tokenization(tokenizer="bytes")
+MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
+CHOOSING_PART = 0.1  # of the training text is kept from the parts
+MOST_CHOOSING_BYTES = 100_000
+FEWEST_DOCUMENTS, FEWEST_BYTES = 8, 2_000  # of fewer, none can be spared for choosing
+CONTEXTS_PART = 0.85  # of the time for learning, at the most, goes to reading for the contexts, beside the network
+ONLY_COUNTED_PART = 0.85  # of that, at the most, to what is only counted; a text that takes longer is read in part
+LARGE_TABLES = 0.8  # the speed of reading much, whose counts do not fit into caches, beside that of reading little
+SPEED_BYTES = 60_000  # read to find out how fast reading is
+NETWORK_BYTES = 30_000  # of less text, a network of words learns nothing that counting does not know
+BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
+NETWORK_SECONDS = 10.0  # in less time it does not get far enough
+MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of words has nothing to say
+NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
+BYTE_NETWORK_SECONDS = 100.0
+BYTE_NETWORK_MODEL = "transformer"
+LEAST_SECONDS = 1.0  # that a network gets where other work took longer than expected
+SECOND_NETWORK_SECONDS = 60.0  # left when contexts are read; in less, the other cores help the first one
+TrainPart = Callable[[Request], Run]
+
+
+@dataclass(frozen=True)
+class Text:
+    """The training text as streams eos d1 eos ... eos: what the parts learn from, and what they are chosen by."""
+
+    learning: np.ndarray
+    choosing: np.ndarray  # empty where there is too little text
+    learning_documents: list[str] = field(default_factory=list)
+    choosing_documents: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> np.ndarray:
+        return np.concatenate([self.learning, self.choosing[1:]])
+
+
+def split(task: Task) -> Text:
+    """The training text of a task, with documents from all over it kept for choosing where there are enough."""
+    shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
+    streams = [shards.tokens(shard) for shard in range(len(shards))]
+    documents = [stream[a + 1 : b + 1] for stream in streams for a, b in pairwise(np.flatnonzero(stream == 256))]
+    keys = np.array([crc32(document.tobytes()) for document in documents])  # equal documents stay together
+    order = np.argsort(keys, kind="stable")
+    upto = np.cumsum([len(documents[i]) for i in order])
+    kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
+    if kept < len(order):
+        say(f"of {size(int(upto[-1]))}, {size(int(upto[kept - 1]))} are read by all but the n-gram")
+    total, start = int(upto[min(kept, len(order)) - 1]), streams[0][:1]
+    count = 0
+    if len(documents) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
+        count = max(int(np.searchsorted(upto, min(CHOOSING_PART * total, MOST_CHOOSING_BYTES))), 1)
+        count = int(np.searchsorted(keys[order], keys[order[count - 1]], side="right"))
+    else:
+        say("too little text to keep some for choosing: all parts weigh the same")
+    choosing = [documents[i] for i in np.sort(order[:count])]
+    learning = [documents[i] for i in np.sort(order[count:kept])]
+    decode = task.tokenizer.decode
+    return Text(
+        np.concatenate([start, *learning]),
+        np.concatenate([start, *choosing]) if count else start[:0],
+        [decode(each[:-1]) for each in learning],
+        [decode(each[:-1]) for each in choosing],
+    )
+
+
+def measure_reading(stream: np.ndarray) -> float:
+    """How many bytes a second contexts read here, in a large text."""
+    sample = np.append(stream[:SPEED_BYTES], stream[0])
+    contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
+    began = time.perf_counter()
+    contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
+    return LARGE_TABLES * len(sample) / (time.perf_counter() - began)
+
+
+def read_contexts(
+    stream: np.ndarray, speed: float, seconds: float, advance: Callable[[int], None]
+) -> contextmixing.Model:
+    """Contexts that have read the text as often, and predicted as much of it, as the seconds allow."""
+    seconds = max(seconds, 0) * CONTEXTS_PART
+    countable = max(int(ONLY_COUNTED_PART * seconds * speed * contextmixing.COUNTING_IS_FASTER), SPEED_BYTES)
+    most = countable if countable < len(stream) else 0
+    config = contextmixing.Config(most_bytes=most, predicted_bytes=MOST_BYTES, dynamic=True)
+    model = contextmixing.Model(config, 257, 256).fit([stream], advance=advance, seconds=seconds)
+    read = len(model.text) - contextmixing.REACH
+    say(
+        f"contexts: {size(read)} of text, {size(model.predicted)} predicted over all passes to learn what each is worth"
+    )
+    return model
+
+
+def count_words(stream: np.ndarray) -> wordgram.Model:
+    return wordgram.Model(wordgram.SIZES[wordgram.DEFAULT_SIZE], 257, 256).fit([stream])
+
+
+def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> bool:
+    """Whether there are time and text enough for a network of words to learn what counting does not know."""
+    if len(text.learning) < NETWORK_BYTES or not len(text.choosing) or seconds < NETWORK_SECONDS:
+        return False
+    unknown = (words.encode(text.choosing) < words.cutting.kinds).mean()
+    return unknown < MOST_UNKNOWN and len(words.encode(text.learning)) < NETWORK_WORDS * seconds
+
+
+def learn(
+    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool
+) -> dict[str, LanguageModel]:
+    """The parts that need no run of their own."""
+    ends_at, stopping = time.perf_counter() + seconds, Event()
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(_learn_beside, text, words, speed, seconds, has_network, stopping)
+        try:
+            parts = {NETWORK: _train_first_network(text, words, ends_at, beside.done)} if has_network else {}
+            return beside.result() | {WORDS: words} | parts
+        except BaseException:
+            stopping.set()
+            raise
+
+
+def _learn_beside(
+    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool, stopping: Event
+) -> dict[str, LanguageModel]:
+    """What one core learns beside the first network: contexts, and a second network in the time that is left."""
+    ends_at = time.perf_counter() + seconds
+
+    def stop_when_asked(tokens: int) -> None:
+        if stopping.is_set():
+            raise Stopped("the ensemble is no longer trained", 1)
+
+    parts: dict[str, LanguageModel] = {CONTEXTS: read_contexts(text.learning, speed, seconds, stop_when_asked)}
+    left = ends_at - time.perf_counter()
+    if has_network and CORES > 1 and left > SECOND_NETWORK_SECONDS:
+        from chainrule.training.word_network import Heartbeat, train_word_network
+
+        callbacks = [Heartbeat(lambda: stop_when_asked(0))]
+        parts[SECOND_NETWORK] = train_word_network(words, text.learning, text.choosing, left, 1, 1, callbacks)
+    return parts
+
+
+def _train_first_network(
+    text: Text, words: wordgram.Model, ends_at: float, is_alone: Callable[[], bool]
+) -> LanguageModel:
+    """A network that learns on all cores but one, and on that, too, as soon as it is free."""
+    from chainrule.training.view import View
+    from chainrule.training.word_network import TakesFreeCores, train_word_network  # torch, which takes a while
+
+    left = max(ends_at - time.perf_counter(), LEAST_SECONDS)
+    callbacks = [View(), TakesFreeCores(is_alone, CORES)]
+    return train_word_network(words, text.learning, text.choosing, left, 0, max(CORES - 1, 1), callbacks)
+
+
+def train_byte_network(
+    request: Request, text: Text, folder: Path, seconds: float, train_part: TrainPart
+) -> LanguageModel | None:
+    """A network of bytes; None where text or time are too short for one."""
+    if len(text.learning) < BYTE_NETWORK_BYTES or seconds < BYTE_NETWORK_SECONDS:
+        return None
+    learning, choosing = Texts(text.learning_documents), Texts(text.choosing_documents)
+    part = replace(
+        request,
+        inputs=(learning.name,),
+        validation=(choosing.name,),
+        model=BYTE_NETWORK_MODEL,
+        tokenization=BYTES,
+        settings={"minutes": seconds / 60},
+        path=folder / "network",
+        started_at=time.time(),
+    )
+    return train_part(part).model
