@@ -11,10 +11,14 @@ COUNTERS = 3  # one for the pieces of work, two for a barrier
 
 
 def can_train_by_kernels(*tensors: Tensor) -> bool:
-    """Whether a gradient is wanted of these tensors and kernels can read them: those of 32 bits, on the processor."""
+    """Whether a gradient is wanted of these tensors and kernels can read them."""
+    return torch.is_grad_enabled() and are_plain(*tensors)
+
+
+def are_plain(*tensors: Tensor) -> bool:
+    """Whether these are tensors of 32 bits on the processor, and nothing records or transforms what is done to them."""
     return (
-        torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()
+        not torch.compiler.is_compiling()
         and all(
             type(each) in (Tensor, torch.nn.Parameter) and each.dtype == torch.float32 and each.device.type == "cpu"
             for each in tensors
