@@ -48,7 +48,7 @@ def bfloat16_speedup(size: int = 128, rounds: int = 5) -> float:
 
 @cache
 def onednn_speedup(size: int = 256, rounds: int = 5) -> float:
-    """How many times as fast as MKL oneDNN multiplies matrices in float32 here, in a few milliseconds.
+    """How many times as fast as MKL oneDNN multiplies matrices in float32 here, on one thread, in a few milliseconds.
 
     About 2 on an AMD processor with AVX-512, about 1 on Intel's; 0 where torch was built without either.
     """
@@ -56,11 +56,15 @@ def onednn_speedup(size: int = 256, rounds: int = 5) -> float:
 
     if not (torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()):
         return 0.0
-    matrix = torch.ones(size, size)
+    matrix, threads = torch.ones(size, size), torch.get_num_threads()
     by_onednn = torch.ops.mkldnn._linear_pointwise
-    by_onednn(matrix, matrix, None, "none", [], "")  # what is made once, by the first
-    seconds = _fastest(lambda: by_onednn(matrix, matrix, None, "none", [], ""), rounds)
-    return _fastest_square(matrix, rounds) / seconds
+    torch.set_num_threads(1)  # others would first have to be woken, which takes long where cores are busy
+    try:
+        by_onednn(matrix, matrix, None, "none", [], "")  # what is made once, by the first
+        seconds = _fastest(lambda: by_onednn(matrix, matrix, None, "none", [], ""), rounds)
+        return _fastest_square(matrix, rounds) / seconds
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _fastest_square(matrix: Any, rounds: int) -> float:
