@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from chainrule.layers.autocast import in_autocast_dtype, without_autocast
+from chainrule.layers.autocast import autocast_dtype, without_autocast
 from chainrule.layers.heads import can_split_heads, split_heads
 from chainrule.layers.linear import Linear
 from chainrule.layers.norm import RMSNorm
@@ -119,16 +119,19 @@ def attend_by_products(query: Tensor, key: Tensor, value: Tensor, bias: Tensor |
     The products are in the precision of torch.autocast. In bfloat16 that takes a third of the time of torch's kernel,
     which saves the memory of the weights (batch, heads, time, keys).
     """
-    query, key, value = in_autocast_dtype(query, key, value)
     batch, heads, time, width = query.shape
-    groups, keys = heads // key.shape[1], key.shape[2]
+    groups, keys, dtype = heads // key.shape[1], key.shape[2], autocast_dtype(query)
+    if groups > 1:
+        key, value = (each.repeat_interleave(groups, 1) for each in (key, value))
+    # (batch · heads, tokens, head_width)
+    query, key, value = (
+        each.to(dtype, memory_format=torch.contiguous_format).flatten(0, 1) for each in (query, key, value)
+    )
     if bias is None:
         bias = query.new_zeros(time, keys).masked_fill_(distances(keys - time, time, query.device) < 0, -torch.inf)
     else:
-        bias = bias.to(query.dtype).expand(batch, heads, time, keys).flatten(0, 1)
-    rows = query.flatten(0, 1)  # (batch · heads, time, head_width)
-    key_rows, value_rows = (each.repeat_interleave(groups, 1).flatten(0, 1) for each in (key, value))
+        bias = bias.to(dtype).expand(batch, heads, time, keys).flatten(0, 1)
     with without_autocast(query):
-        weights = torch.baddbmm(bias, rows, key_rows.transpose(1, 2), alpha=width**-0.5).softmax(-1)
+        weights = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=width**-0.5).softmax(-1)
         weights = F.dropout(weights, dropout) if dropout else weights
-        return torch.bmm(weights, value_rows).view(batch, heads, time, -1)
+        return torch.bmm(weights, value).view(batch, heads, time, -1)
