@@ -95,13 +95,14 @@ class Attention(nn.Module):
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         time, keys = query.shape[2], key.shape[2]
         dropout = self.dropout if self.training else 0.0
-        if keys <= LONGEST and torch.is_autocast_enabled(query.device.type):
-            return attend_by_products(query, key, value, bias, dropout)
+        if torch.is_autocast_enabled(query.device.type):
+            if keys <= LONGEST:
+                return attend_by_products(query, key, value, bias, dropout)
+            query, key, value = query.float(), key.float(), value.float()  # torch's kernel is no faster in bfloat16
         mask = bias
         if mask is None and 1 < time < keys:
             mask = distances(keys - time, time, query.device) >= 0
-        query, key, value = (each.to(self.output.weight.dtype) for each in (query, key, value))
-        with without_autocast(query):  # torch's kernel is slower in bfloat16, on a CPU
+        with without_autocast(query):
             return F.scaled_dot_product_attention(
                 query,
                 key,
@@ -123,10 +124,8 @@ def attend_by_products(query: Tensor, key: Tensor, value: Tensor, bias: Tensor |
     groups, keys, dtype = heads // key.shape[1], key.shape[2], autocast_dtype(query)
     if groups > 1:
         key, value = (each.repeat_interleave(groups, 1) for each in (key, value))
-    # (batch · heads, tokens, head_width)
-    query, key, value = (
-        each.to(dtype, memory_format=torch.contiguous_format).flatten(0, 1) for each in (query, key, value)
-    )
+    together = (each.to(dtype, memory_format=torch.contiguous_format) for each in (query, key, value))
+    query, key, value = (each.flatten(0, 1) for each in together)  # (batch · heads, tokens, head_width)
     if bias is None:
         bias = query.new_zeros(time, keys).masked_fill_(distances(keys - time, time, query.device) < 0, -torch.inf)
     else:

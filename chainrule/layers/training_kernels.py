@@ -10,9 +10,7 @@ from chainrule.kernels.atomic import BETWEEN
 from chainrule.kernels.thread_pool import THREAD_POOL, Kernel
 
 COUNTERS = 3  # one for the pieces of work, two for a barrier
-
-
-PRECISIONS = (torch.float32, torch.bfloat16)
+PRECISIONS = (torch.float32, torch.bfloat16)  # that kernels can have
 
 
 def can_train_by_kernels(*tensors: Tensor, precisions: Sequence[torch.dtype] = (torch.float32,)) -> bool:
