@@ -2,6 +2,8 @@
 
 GELU: y = x σ(2u) with u = √(2/π) (x + 0.044715 x³), and y' = σ + 2 x u' σ (1 - σ). The exponential in σ is a polynomial
 of degree 6, so that loops over it are vectorised; it is right to 1e-7, relatively.
+
+Arrays are of float32 or of bfloat16.
 """
 
 import math
@@ -9,6 +11,7 @@ import math
 import numpy as np
 
 from chainrule.kernels.atomic import claim_some, wait_for_all
+from chainrule.kernels.bfloat16 import rounded_like, widened
 from chainrule.kernels.jit import inlined, kernel, kernel_of_products
 
 Array = np.ndarray
@@ -62,19 +65,21 @@ def relu_squared(x: Array, y: Array, slope: Array, counters: Array, thread: int,
 @kernel_of_products
 def _gelu_tanh(x: Array, y: Array, slope: Array) -> None:
     for i in range(len(x)):
-        value = x[i]
+        value = widened(x[i])
         square = value * value
         sigmoid = ONE / (ONE + exponential(-INNER * value * (ONE + CUBIC * square)))
-        y[i] = value * sigmoid
-        slope[i] = sigmoid + INNER * value * (ONE + THREE * CUBIC * square) * sigmoid * (ONE - sigmoid)
+        y[i] = rounded_like(value * sigmoid, y[i])
+        derivative = sigmoid + INNER * value * (ONE + THREE * CUBIC * square) * sigmoid * (ONE - sigmoid)
+        slope[i] = rounded_like(derivative, slope[i])
 
 
 @kernel
 def _relu_squared(x: Array, y: Array, slope: Array) -> None:
     for i in range(len(x)):
-        value = NOTHING if x[i] < NOTHING else x[i]
-        y[i] = value * value
-        slope[i] = value + value
+        value = widened(x[i])
+        value = NOTHING if value < NOTHING else value
+        y[i] = rounded_like(value * value, y[i])
+        slope[i] = rounded_like(value + value, slope[i])
 
 
 @inlined

@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from chainrule.kernels import activations
 from chainrule.kernels.thread_pool import Kernel
-from chainrule.layers.training_kernels import can_train_by_kernels, run
+from chainrule.layers.training_kernels import PRECISIONS, can_train_by_kernels, run
 
 
 class _WithSlope(torch.autograd.Function):
@@ -31,14 +31,14 @@ class _WithSlope(torch.autograd.Function):
 
 
 def relu_squared(x: Tensor) -> Tensor:
-    if can_train_by_kernels(x):
+    if can_train_by_kernels(x, precisions=PRECISIONS):
         y: Tensor = _WithSlope.apply(x, activations.relu_squared)
         return y
     return F.relu(x).square()
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    if can_train_by_kernels(x):
+    if can_train_by_kernels(x, precisions=PRECISIONS):
         y: Tensor = _WithSlope.apply(x, activations.gelu_tanh)
         return y
     return F.gelu(x, approximate="tanh")

@@ -9,6 +9,7 @@ from chainrule.kernels.atomic import BETWEEN
 from chainrule.kernels.int8 import Int8
 from chainrule.kernels.matvec import COUNTERS, FEW, multiply
 from chainrule.kernels.thread_pool import THREAD_POOL
+from chainrule.layers.product import is_for_onednn, linear_by_onednn
 
 LARGE = 1 << 20  # weights; fewer stay in a processor's cache, where torch is as fast
 NOTHING = np.zeros(0, np.float32)
@@ -23,7 +24,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear: x (..., width) -> (..., outputs)."""
     width = x.shape[-1]
     if x.numel() > FEW * width or weight.numel() < LARGE or not are_for_kernels(x, weight):
-        return F.linear(x, weight, bias)
+        return linear_by_onednn(x, weight, bias) if is_for_onednn(x, weight) else F.linear(x, weight, bias)
     y = x.new_empty(*x.shape[:-1], len(weight))
     rows, results = x.reshape(-1, width).numpy(), y.view(-1, len(weight)).numpy()
     counters = np.zeros(COUNTERS * BETWEEN, np.int64)

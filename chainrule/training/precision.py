@@ -1,8 +1,9 @@
 """Half precision only where the processor computes in it: elsewhere bfloat16 is a hundred times slower than float32.
 
-In bfloat16 are the products of matrices: of linear layers, of the LSTM, and those by which Muon makes its updates
-orthogonal. Weights, gradients, the state of optimizers, norms, attention, the softmax and the loss stay in float32,
-and so does every score of a validation text.
+In bfloat16 are the products of matrices: of linear layers, of the LSTM, of attention to up to 512 tokens with its
+softmax, and those by which Muon makes its updates orthogonal; between them, activations. Weights, gradients, the state
+of optimizers, norms, attention to more tokens and the loss stay in float32, and so does every score of a validation
+text.
 """
 
 from chainrule.errors import UserError

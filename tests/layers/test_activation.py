@@ -28,6 +28,22 @@ def test_values_and_gradients_equal_torchs_own(name: str):
         torch.testing.assert_close(mine, reference, rtol=1e-6, atol=3e-6)
 
 
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("name", REFERENCES)
+def test_in_bfloat16_they_equal_torchs_own_in_double_precision_rounded(name: str):
+    """For every number below 10⁹ that there is, and for every NaN."""
+    x = torch.arange(-(1 << 15), 1 << 15).to(torch.int16).view(torch.bfloat16)
+    mine, reference = x.clone().requires_grad_(), x.double().requires_grad_()
+    y, expected = ACTIVATIONS[name](mine), REFERENCES[name](reference)
+    y.sum().backward()
+    expected.sum().backward()
+    assert y.dtype == mine.grad.dtype == torch.bfloat16
+    is_usual = x.abs() < 1e9  # beyond that, cubes have no room in 32 bits
+    for found, wanted in ((y, expected), (mine.grad, reference.grad)):
+        torch.testing.assert_close(found[is_usual].double(), wanted[is_usual], rtol=2**-8, atol=1e-4)
+    assert y[x.isnan()].isnan().all()
+
+
 @pytest.mark.parametrize("name", REFERENCES)
 def test_a_transposed_input_is_read_in_its_order(name: str):
     x = torch.randn(5, 7, generator=torch.Generator().manual_seed(1))

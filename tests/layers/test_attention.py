@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from chainrule.layers.attention import Attention, Positions
+from chainrule.layers.attention import LONGEST, Attention, Positions, attend_by_products
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.positions import DistanceBias, rotary_angles
 
@@ -189,3 +190,51 @@ def test_dropout_takes_weights_away_and_scales_up_the_others():
     seen = weights > 0  # the past, 78 weights of each matrix
     assert int(seen[0].sum()) == 78
     assert 1 - float(is_kept[seen].double().mean()) == pytest.approx(0.25, abs=0.01)  # 39,000 coins: ± 0.0022
+
+
+def heads_of(num_heads: int, groups: int, time: int, keys: int) -> tuple[Tensor, ...]:
+    """Random queries, keys and values, (batch, heads, tokens, head_width), and a gradient of what they give."""
+    generator = torch.Generator().manual_seed(3)
+    sizes = [(num_heads, time), (groups, keys), (groups, keys), (num_heads, time)]
+    return tuple(torch.randn(BATCH, *size, 16, dtype=torch.float64, generator=generator) for size in sizes)
+
+
+@pytest.mark.parametrize("kind", ["causal", "for each head", "for each row"])
+@pytest.mark.parametrize(("groups", "time", "keys"), [(4, 33, 33), (2, 33, 33), (1, 5, 33), (4, 1, 9)])
+def test_attention_by_products_is_torchs_and_so_are_its_gradients(kind: str, groups: int, time: int, keys: int):
+    *given, upstream = heads_of(4, groups, time, keys)
+    past = torch.zeros(time, keys, dtype=torch.float64).masked_fill_(
+        torch.ones(time, keys).triu(keys - time + 1) > 0, -torch.inf
+    )
+    rows = {"causal": 1, "for each head": 1, "for each row": BATCH}[kind]
+    bias = past + torch.randn(rows, 4, time, keys, dtype=torch.float64) * (kind != "causal")
+    bias.requires_grad_()
+    wanted = [each.requires_grad_() for each in given] + ([bias] if kind != "causal" else [])
+    expected = F.scaled_dot_product_attention(*given, attn_mask=bias, enable_gqa=True)
+    found = attend_by_products(*given, None if kind == "causal" else bias)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    ours, theirs = (torch.autograd.grad(each, wanted, upstream) for each in (found, expected))
+    for mine, reference in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, reference, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("time", [40, LONGEST + 1])
+@pytest.mark.parametrize("kind", PLACES)
+@pytest.mark.parametrize("shape", ["heads", "normalised"])
+def test_in_bfloat16_attention_is_what_it_is_in_float32_but_for_rounding(shape: str, kind: str, time: int):
+    """Whether it keeps its weights in memory, or has more tokens than that."""
+    layer = make(**SHAPES[shape] | {"head_width": 4}).float().train()
+    with torch.no_grad():
+        for weight in (layer.query_key_value.weight, layer.output.weight):
+            weight /= 2
+    x, upstream = inputs(time).float().requires_grad_(), torch.randn(BATCH, time, WIDTH)
+    positions = places(kind, 4, 4, 0, time)
+    positions = replace(positions, bias=None if positions.bias is None else positions.bias.float())
+    found = []
+    for is_rounded in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_rounded):
+            y = layer(x, positions).float()
+        found.append([y, *torch.autograd.grad(y, [x, *layer.parameters()], upstream)])
+    for exact, rounded in zip(*found, strict=True):
+        assert (rounded - exact).norm() < 0.05 * exact.norm()
+    assert not torch.equal(found[0][0], found[1][0])

@@ -12,6 +12,7 @@ import chainrule
 from chainrule.api import resume
 from chainrule.errors import Diverged, Stopped, UserError
 from chainrule.kernels import machine
+from chainrule.layers import product
 from chainrule.layers.softmax import Sampler
 from chainrule.tasks.base import Task
 from chainrule.training import budget, precision
@@ -219,3 +220,16 @@ def test_so_does_a_large_vocabulary(monkeypatch):
     monkeypatch.setattr("chainrule.models._neural.LARGE_VOCABULARY", 2)
     exact, rounded = (losses("lstm", replace(PLAIN, precision=each)) for each in ("float32", "bfloat16"))
     assert rounded == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "attention", "mlp", "lstm"])
+def test_products_by_onednn_learn_as_those_of_torch(architecture, monkeypatch):
+    """Both are in float32, and differ in the order of their sums."""
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("torch was built without oneDNN")
+    monkeypatch.setattr(product, "SMALL", 0)
+    found = []
+    for speedup in (0.0, 2.0):
+        monkeypatch.setattr(product, "onednn_speedup", lambda speedup=speedup: speedup)
+        found.append(losses(architecture, PLAIN))
+    assert found[1] == pytest.approx(found[0], rel=1e-4)
