@@ -1,9 +1,8 @@
 """What a budget of time trains best: the recipe of every family as plain data, by kind of vocabulary and by seconds.
 
-Those of MLP, bag and attention for a minute are from a search that is the same for all families (`make recipes`;
-docs/results/recipes.md says which it has reached), their larger sizes are guesses. The others' were found on two cores
-of a laptop (docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words,
-with an LSTM.
+Those for a minute are from a search that is the same for all families (`make recipes`; docs/results/recipes.md says
+which it has reached) and from trials beside it; larger sizes are guesses but for these, found on two cores of a laptop
+(docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words, with an LSTM.
 """
 
 from dataclasses import dataclass, field, replace
@@ -163,14 +162,14 @@ _AS_WIDE: Ladder = (  # a hidden layer as wide as the vectors, as tied outputs a
     (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
     (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
 )
-_AS_WIDE_MANY: Ladder = ((0, _AS_WIDE[0][1], FEW_CANDIDATES), *_AS_WIDE[1:])
+_AS_WIDE_MANY: Ladder = ((0, {"width": 128, "hidden_width": 128, "dropout": 0.05}, FEW_CANDIDATES), *_AS_WIDE[1:])
 _WINDOW_BEFORE = {"order": 6, "is_direct": False, "tied": True}
 MLP = Recipes(
     few=Kind(_AS_WIDE, _WINDOW_BEFORE, _ADAM | {"window": 32}),
     many=Kind(
         _AS_WIDE_MANY,
         _WINDOW_BEFORE,
-        _ADAM | COUNTED | {"window": 32, "sampled_softmax": 0.8, "matrix_learning_rate": 0.008},
+        _ADAM | COUNTED | {"window": 32, "matrix_learning_rate": 0.008},
     ),
 )
 _BAG = {"context_length": 32, "tied": True}
@@ -190,8 +189,8 @@ ATTENTION = Recipes(
         {"batch_size": 16, "learning_rate": 0.003, "sampled_softmax": 0.0},
     ),
     many=Kind(
-        ((0, {"width": 128, "hidden_width": 512}, FEW_CANDIDATES), *_FOUR_TIMES_AS_WIDE),
+        ((0, {"width": 128, "hidden_width": 256}, FEW_CANDIDATES), *_FOUR_TIMES_AS_WIDE),
         {"context_length": 32, "tied": True, "output_bias": True, "dropout": 0.1},
-        _ADAM | COUNTED,
+        _ADAM | COUNTED | {"learning_rate": 0.004},
     ),
 )
