@@ -177,20 +177,20 @@ BAG = Recipes(
     few=Kind(_AS_WIDE, _BAG, _ADAM),
     many=Kind(_AS_WIDE_MANY, _BAG, _ADAM | COUNTED | {"learning_rate": 0.02}),
 )
-_FOUR_TIMES_AS_WIDE: Ladder = (
+_LONGER: Ladder = (
     (150, {"width": 200, "hidden_width": 800, "dropout": 0.2}, {}),
     (450, {"width": 256, "hidden_width": 1024, "dropout": 0.3}, {}),
 )
+_ATTENTION = {"context_length": 32, "tied": True, "output_bias": True}
 ATTENTION = Recipes(
-    # Of characters, as it was: the trials that the search came to were no better.
     few=Kind(
-        ((0, {"width": 128, "hidden_width": 512}, {}), *_FOUR_TIMES_AS_WIDE),
-        {"context_length": 128},
-        {"batch_size": 16, "learning_rate": 0.003, "sampled_softmax": 0.0},
+        ((0, {"width": 128, "hidden_width": 256}, {}), *_LONGER),
+        _ATTENTION,
+        _ADAM | {"learning_rate": 0.006},
     ),
     many=Kind(
-        ((0, {"width": 128, "hidden_width": 256}, FEW_CANDIDATES), *_FOUR_TIMES_AS_WIDE),
-        {"context_length": 32, "tied": True, "output_bias": True, "dropout": 0.1},
+        ((0, {"width": 128, "hidden_width": 256, "dropout": 0.1}, FEW_CANDIDATES), *_LONGER),
+        _ATTENTION,
         _ADAM | COUNTED | {"learning_rate": 0.004},
     ),
 )
