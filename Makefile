@@ -66,6 +66,7 @@ learn: .venv/installed  ## The same of models that learn, by minutes and by arch
 
 recipes: .venv/installed  ## One search for the recipe of every family that learns, hours; goes to docs/results/recipes.md (FAMILIES='mlp bow')
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.recipes $(FAMILIES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.recipes $(FAMILIES) --table 12
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.recipes $(FAMILIES) --table 40
 
 compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/results/comparisons.md (TEXTS='ptb')

@@ -63,8 +63,10 @@ def describe(title: str, name: str, report: Path, found: dict[str, Any]) -> Sect
         f"{found['documents']:,} documents, {found['bytes']:,} bytes to measure on. {as_expected} of "
         f"{len(found['expectations'])} expectations came true{':' if others else '.'}",
         "",
-        *[f"- {e['better']} over {e['worse']}, as {e['why']}: {e['verdict']} ({e['gain']:+.4f})" for e in others],
-        *sorted({f"- Where that is not so, {e['remark']}." for e in others if e.get("remark")}),
+        *[
+            f"- {e['better']} over {e['worse']}, as {e['why']}: {e['verdict']} ({e['gain']:+.4f}). {e['remark']}."
+            for e in others
+        ],
         "",
         f"![Bits against the time of training](comparisons/{name}-time.svg)",
     ]

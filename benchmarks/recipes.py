@@ -1,11 +1,12 @@
 """`make recipes`: one search for the recipe of every family that learns by gradient; goes to docs/results/recipes.md.
 
 Families, texts of a kind and settings of training are the same for all, and so are the trials: as many, of as many
-seconds of one processor. The first trial is the recipe that `for_budget` gives now, the second the same plain one for
-all; of those that follow every other one is random, and the rest change two dials of the best so far. The best third
-of the trials is begun anew with three times the seconds, and so on (successive halving). A trial trains, by the
-Trainer, on every text of its kind and is ranked by the mean of its losses, each divided by the first trial's. Only
-validation parts are looked at. What was measured is kept, so a search that was broken off goes on where it stopped.
+seconds of one processor. The first trial is the recipe that `for_budget` gave when the search began, the second the
+same plain one for all; of those that follow every other one is random, and the rest change two dials of the best so
+far. The recipe that `for_budget` gives now, where it is another one by now, is the last. The best third of the trials
+is begun anew with three times the seconds, and so on (successive halving). A trial trains, by the Trainer, on every
+text of its kind and is ranked by the mean of its losses, each divided by the first trial's. Only validation parts are
+looked at. What was measured is kept, so a search that was broken off goes on where it stopped.
 """
 
 import argparse
@@ -51,14 +52,17 @@ TEXTS = {
     "inaugural": Material((str(DATA / "texts" / "inaugural.txt"),), tokenization=CHARACTERS),
     "ptb": Material((str(PTB / "ptb.train.txt"),), (str(PTB / "ptb.valid.txt"),), Reading("line"), tokenization=WORDS),
     "sotu": Material((str(SPEECHES),), tokenization=Tokenization("bpe")),
+    "news": Material((str(DATA / "texts" / "news-rural.txt"),), tokenization=WORDS),
 }
 KINDS = {"few": ("tinyshakespeare", "inaugural"), "many": ("ptb", "sotu")}  # kinds of vocabulary, and texts of them
-TABLE_TEXTS = ("tinyshakespeare", "ptb", "sotu")
+TABLE_TEXTS = ("tinyshakespeare", "ptb", "sotu", "news")  # no recipe was searched for on the last
+TABLE_SECONDS = (12, 40)
 TITLES = {"few": "characters", "many": "10,000 words and 16,000 pieces"}
 COUNTED_ORDERS = (1, 2, 5)
 SCORED = 8192  # tokens of the validation part
 SCORED_FOR_TABLE = 16384
 BUDGET = 60.0  # seconds of two cores, for which `for_budget` is asked
+DIVERGED = 20.0  # the loss of a training that did
 SHORTER = 3  # how many times as long as those of a rung the trials of the next are, and how many are left out
 
 Settings = dict[str, Any]
@@ -79,7 +83,13 @@ TRAINING: Space = {
     **dial("weight_decay", 0.0, 0.03),
     **dial("dropout", 0.0, 0.1),
 }
-LARGE: Space = {**dial("sampled_softmax", 0.0, 0.8, 0.95), **dial("first_vectors", "random", "counted")}
+LARGE: Space = {
+    **dial("sampled_softmax", 0.0, 0.8, 0.95),
+    "candidates": tuple(
+        {"sampled_head": head, "sampled_tail": tail} for head, tail in ((800, 500), (200, 400), (100, 300))
+    ),
+    **dial("first_vectors", "random", "counted"),
+}
 WIDTHS = dial("width", 96, 128, 200)
 TIED = dial("tied", False, True)
 SIZES: dict[str, Space] = {
@@ -88,13 +98,33 @@ SIZES: dict[str, Space] = {
     | dial("order", 4, 6, 10)
     | {"output": ({"tied": True}, {"tied": False, "is_direct": False}, {"tied": False, "is_direct": True})},
     "attention": WIDTHS | TIED | dial("num_heads", 2, 4),
-    "transformer": WIDTHS | TIED | dial("num_layers", 1, 2, 3) | dial("ngram_dropout", 0.1, 0.3),
+    "transformer": WIDTHS
+    | TIED
+    | dial("num_layers", 1, 2, 3)
+    | {
+        "tables": (
+            {"ngram_order": 0},
+            *({"ngram_order": 3, "ngram_dropout": 0.3, "table_learning_rate": rate} for rate in (0.01, 0.2)),
+        )
+    },
     **{cell: WIDTHS | TIED | dial("num_layers", 1, 2) for cell in ("elman", "ugrnn", "gru", "lstm")},
 }
 PLAIN: Settings = {  # the second trial of every family: as the recurrent models were trained before there was a search
     "optimizer": "adamw", "learning_rate": 0.01, "matrix_learning_rate": 0.004, "batch_size": 32, "window": 32,
     "weight_decay": 0.03, "dropout": 0.1, "width": 128, "tied": True, "beta2": 0.999,
 }  # fmt: skip
+PLAIN_LARGE: Settings = {
+    "sampled_softmax": 0.95, "first_vectors": "counted", "sampled_head": 200, "sampled_tail": 400,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training came to."""
+
+    loss: float  # nats per token of the validation part
+    parameters: int
+    tokens: int  # that were read, those that were read again included
 
 
 @dataclass
@@ -168,17 +198,21 @@ def complete(family: str, settings: Settings) -> Settings:
     if family == "attention":
         known.setdefault("hidden_width", 4 * known["width"])
         known.setdefault("output_bias", True)
+    if family == "transformer":
+        known.setdefault("ngram_order", 0)
+        known.setdefault("num_layers", 2)
+        known.setdefault("output_bias", True)
     return {name: value for name, value in known.items() if name in names or name in RECIPE_FIELDS}
 
 
-def train(family: str, settings: Settings, text: Text, seconds: float, scored: int = SCORED) -> float:
-    """Nats per token of the validation part, after so many seconds of one processor."""
+def train(family: str, settings: Settings, text: Text, seconds: float, scored: int = SCORED) -> Outcome:
+    """After so many seconds of one processor."""
     module = module_of(family)
     size = {name: value for name, value in settings.items() if name not in RECIPE_FIELDS}
     base = module.SIZES[module.DEFAULT_SIZE]
     if isinstance(module, FitsBudget):
         base, changes, _ = module.for_budget(BUDGET, int(text.counts.sum()), text.tokenizer.vocabulary_size)
-        kept = {name: value for name, value in changes.items() if name not in TRAINING | LARGE}
+        kept = {name: value for name, value in changes.items() if name not in names_of(TRAINING | LARGE)}
         settings = kept | settings
     if family == "transformer" and "width" in size:
         size.setdefault("num_heads", max(size["width"] // 32, 1))
@@ -192,11 +226,12 @@ def train(family: str, settings: Settings, text: Text, seconds: float, scored: i
     context = TrainingContext(
         text.batches(recipe), Budget(seconds=seconds - spent), counts=text.counts, clock=time.process_time
     )
+    trainer = Trainer(model, recipe, context, Callback(), None)
     try:
-        Trainer(model, recipe, context, Callback(), None).run()
+        trainer.run()
     except Diverged:
-        return 20.0
-    return loss_of(model, text, scored)
+        return Outcome(DIVERGED, model.num_parameters, trainer.tokens_seen)
+    return Outcome(loss_of(model, text, scored), model.num_parameters, trainer.tokens_seen)
 
 
 def loss_of(model: Any, text: Text, scored: int) -> float:
@@ -209,7 +244,7 @@ def measure(family: str, kind: str, trial: Trial, seconds: float) -> None:
     known = trial.losses.setdefault(f"{seconds:g}", {})
     for name in KINDS[kind]:
         if name not in known:
-            known[name] = round(train(family, trial.settings, text_of(name), seconds), 4)
+            known[name] = round(train(family, trial.settings, text_of(name), seconds).loss, 4)
 
 
 def mean_ratio(trial: Trial, first: Trial, seconds: float) -> float:
@@ -236,7 +271,7 @@ def names_of(space: Space) -> set[str]:
 def search(family: str, kind: str, count: int, seconds: float, known: list[Trial]) -> Iterator[list[Trial]]:
     """The trials so far, each time that one more was measured; `seconds` are those of the shortest."""
     first = known[0] if known else Trial(current(family, text_of(KINDS[kind][0])), {})
-    plain = PLAIN | ({"sampled_softmax": 0.95, "first_vectors": "counted"} if kind == "many" else {})
+    plain = PLAIN | (PLAIN_LARGE if kind == "many" else {})
     trials = [first]
     for number in range(count):
         if number:
@@ -244,6 +279,12 @@ def search(family: str, kind: str, count: int, seconds: float, known: list[Trial
             settings = complete(family, plain) if number == 1 or best is first else best.settings
             settings = settings if number == 1 else draw(family, kind, number, settings)
             trials.append(next((each for each in known if each.settings == settings), Trial(settings, {})))
+        measure(family, kind, trials[-1], seconds)
+        report(family, kind, trials[-1], first, seconds)
+        yield trials
+    now = current(family, text_of(KINDS[kind][0]))
+    if all(each.settings != now for each in trials):
+        trials.append(next((each for each in known if each.settings == now), Trial(now, {})))
         measure(family, kind, trials[-1], seconds)
         report(family, kind, trials[-1], first, seconds)
         yield trials
@@ -272,13 +313,15 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=9, help="of each family and kind")
     parser.add_argument("--seconds", type=float, default=4.0, help="of one processor, for the shortest trials")
     parser.add_argument("--text", choices=TABLE_TEXTS, action="append", help="of the table; default: all")
-    parser.add_argument("--table", type=float, metavar="SECONDS", help="of all families by the recipes they have now")
+    parser.add_argument(
+        "--table", type=int, choices=TABLE_SECONDS, help="seconds for all families by the recipes they have now"
+    )
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     train("bow", PLAIN | {"hidden_width": 128}, text_of("tinyshakespeare"), 1.0)  # torch imports some of itself late
     if arguments.table:
         names, families = arguments.text or list(TABLE_TEXTS), arguments.families or list(ARCHITECTURES)
-        measure_table(arguments.table, names, families, RECIPES.figures("table"))
+        measure_table(arguments.table, names, families, RECIPES.figures(f"table-{arguments.table}"))
         return
     for kind in arguments.kind or KINDS:
         for family in arguments.families or ARCHITECTURES:
@@ -321,33 +364,45 @@ def row(texts: tuple[str, ...], family: str, trials: list[Trial]) -> list[str]:
     return [family, str(len(trials)), f"{spent:,.0f}, the longest {longest}", *shown, won]
 
 
-def measure_table(seconds: float, names: list[str], families: list[str], figures: dict[str, Any]) -> None:
+def measure_table(seconds: int, names: list[str], families: list[str], figures: dict[str, Any]) -> None:
     """Every family by the recipe that it has now, and counting beside it; written down one by one."""
     for name in names:
         text = text_of(name)
-        per_unit = NATS_PER_BIT * (1.0 if name == "ptb" or text.bytes_per_token is None else text.bytes_per_token)
+        per_unit = NATS_PER_BIT * (
+            1.0 if TEXTS[name].tokenization == WORDS or text.bytes_per_token is None else text.bytes_per_token
+        )
         found = figures.setdefault(name, {})
         for order in COUNTED_ORDERS:
             if f"ngram-{order}" not in found:
                 config = replace(module_of("ngram").SIZES[module_of("ngram").DEFAULT_SIZE], order=order)
                 model = module_of("ngram").Model(config, text.tokenizer.vocabulary_size, text.tokenizer.eos)
-                found[f"ngram-{order}"] = loss_of(text.fit(model), text, SCORED_FOR_TABLE) / per_unit
+                bits = loss_of(text.fit(model), text, SCORED_FOR_TABLE) / per_unit
+                found[f"ngram-{order}"] = asdict(Outcome(bits, model.num_parameters, int(text.counts.sum())))
         for family in families:
-            found[family] = train(family, current(family, text), text, seconds, SCORED_FOR_TABLE) / per_unit
-            print(f"{name} {family}: {found[family]:.4f}", flush=True)
-            RECIPES.keep("table", table_section(seconds, figures))
+            outcome = train(family, current(family, text), text, seconds, SCORED_FOR_TABLE)
+            found[family] = asdict(replace(outcome, loss=outcome.loss / per_unit))
+            print(f"{name} {family}: {found[family]}", flush=True)
+            RECIPES.keep(f"table-{seconds}", table_section(seconds, figures))
 
 
-def table_section(seconds: float, figures: dict[str, Any]) -> Section:
+def table_section(seconds: int, figures: dict[str, Any]) -> Section:
     names = [*(f"ngram-{order}" for order in COUNTED_ORDERS), *ARCHITECTURES]
-    shown = lambda text, name: f"{figures[text][name]:.3f}" if name in figures.get(text, {}) else "–"  # noqa: E731
-    rows = [[name, *(shown(text, name) for text in TABLE_TEXTS)] for name in names]
+    texts = [text for text in TABLE_TEXTS if text in figures]
+    rows = [[name, *(shown(figures[text].get(name)) for text in texts)] for name in names]
     text = (
-        f"Every family by its recipe for a minute, trained for {seconds:g} seconds of one processor, less than such a\n"
-        f"minute has: bits per byte (ptb: per word) of {SCORED_FOR_TABLE:,} tokens of the validation part. N-grams\n"
-        "count all of the text."
+        f"Every family by its recipe for a minute, trained for {seconds} seconds of one processor, less than such a\n"
+        f"minute has: bits per byte (ptb and news: per word) of {SCORED_FOR_TABLE:,} tokens of the validation part;\n"
+        "in brackets, millions of parameters and of tokens read. N-grams count all of the text. No recipe was\n"
+        "searched for on the news."
     )
-    return Section("All families for the same time", text, ["model", *TABLE_TEXTS], rows, figures)
+    return Section(f"All families for {seconds} seconds", text, ["model", *texts], rows, figures)
+
+
+def shown(figures: dict[str, Any] | None) -> str:
+    """'7.293 (1.42, 0.61)'"""
+    if figures is None:
+        return "–"
+    return f"{figures['loss']:.3f} ({figures['parameters'] / 1e6:.2f}, {figures['tokens'] / 1e6:.2f})"
 
 
 if __name__ == "__main__":

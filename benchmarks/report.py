@@ -135,7 +135,7 @@ RECIPES = Document(
     "Recipes: one search for every family",
     "How the settings of training were found that `--minutes` and `chainrule compare` give each family that learns\n"
     "by gradient. Made by `make recipes`; below each table stands when and where.",
-    ("table", "many", "few"),
+    ("table-12", "table-40", "many", "few"),
 )
 
 

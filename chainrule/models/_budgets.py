@@ -1,9 +1,8 @@
 """What a budget of time trains best: the recipe of every family as plain data, by kind of vocabulary and by seconds.
 
-Those of MLP, bag and attention for a minute are from a search that is the same for all families (`make recipes`;
-docs/results/recipes.md says which it has reached), their larger sizes are guesses. The others' were found on two cores
-of a laptop (docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words,
-with an LSTM.
+Those for a minute are from a search that is the same for all families (`make recipes`; docs/results/recipes.md says
+which it has reached) and from trials beside it; larger sizes are guesses but for these, found on two cores of a laptop
+(docs/log.md): the Transformer's on a megabyte of characters, that of recurrent models on a million words, with an LSTM.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,24 +18,24 @@ MEASURED_TOKENS = 1_000_000  # what the ladders were found on
 
 @dataclass(frozen=True)
 class Kind:
-    """Settings for a kind of vocabulary: of the model, and of training."""
+    """Settings for a kind of vocabulary, of the model and of training; what a rung of the ladder says goes before."""
 
+    ladder: Ladder
     model: Settings = field(default_factory=dict)
     training: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Recipes:
-    """Those of one family. What a rung of the ladder says goes before what the kind of vocabulary says."""
+    """Those of one family."""
 
-    ladder: Ladder
     few: Kind
     many: Kind
 
     def choose(self, seconds: float, tokens: int, vocabulary_size: int) -> tuple[Settings, Settings]:
         """Settings of the model and of training."""
         kind = self.many if vocabulary_size > LARGE_VOCABULARY else self.few
-        shape, changes = rung(self.ladder, seconds, tokens)
+        shape, changes = rung(kind.ladder, seconds, tokens)
         return kind.model | shape, kind.training | changes
 
 
@@ -80,38 +79,9 @@ def describe(config: Any) -> str:
 
 
 COUNTED = {"sampled_softmax": 0.95, "first_vectors": "counted"}
+FEW_CANDIDATES = {"sampled_head": 200, "sampled_tail": 400}  # of a sampled softmax: more steps, each less exact
 
-_TRANSFORMER = {
-    "learning_rate": 0.015,
-    "table_learning_rate": 0.2,
-    "muon_rounds": 3,
-    "schedule": "trapezoidal",
-    "cooldown": 0.9,
-    "clip": 0.0,
-    "sampled_softmax": 0.0,
-}
-TRANSFORMER = Recipes(
-    (
-        (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
-        (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
-        (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
-        (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
-        (
-            300,
-            {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
-            {"batch_size": 16},
-        ),
-        (
-            1200,
-            {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
-            {"batch_size": 16},
-        ),
-    ),
-    few=Kind({}, _TRANSFORMER),
-    many=Kind({"output_bias": True}, _TRANSFORMER | {"sampled_softmax": 0.8}),
-)
-
-# For AdamW, which is the default of all but the Transformer.
+# For AdamW, which all have but the Transformer of characters.
 _ADAM: Settings = {
     "sampled_softmax": 0.0,
     "first_vectors": "random",
@@ -122,17 +92,69 @@ _ADAM: Settings = {
     "weight_decay": 0.03,
     "clip": 1.0,
 }
+_SHORTER = {"batch_size": 16}
+_MUON = {
+    "learning_rate": 0.015,
+    "table_learning_rate": 0.2,
+    "muon_rounds": 3,
+    "schedule": "trapezoidal",
+    "cooldown": 0.9,
+    "clip": 0.0,
+    "sampled_softmax": 0.0,
+}
+TRANSFORMER = Recipes(
+    few=Kind(
+        (
+            (0, {"width": 64, "num_layers": 1, "context_length": 64}, {"batch_size": 32}),
+            (10, {"width": 64, "num_layers": 2, "context_length": 64, "ngram_dropout": 0.1}, {"batch_size": 32}),
+            (30, {"width": 96, "num_layers": 3, "context_length": 64, "ngram_dropout": 0.3}, {"batch_size": 32}),
+            (75, {"width": 96, "num_layers": 3, "context_length": 128, "ngram_dropout": 0.4}, {"batch_size": 16}),
+            (
+                300,
+                {"width": 128, "num_layers": 4, "context_length": 128, "ngram_dropout": 0.4, "dropout": 0.05},
+                {"batch_size": 16},
+            ),
+            (
+                1200,
+                {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
+                {"batch_size": 16},
+            ),
+        ),
+        {},
+        _MUON,
+    ),
+    many=Kind(
+        (
+            (0, {"width": 128, "num_layers": 1, "hidden_width": 256, "context_length": 32}, FEW_CANDIDATES),
+            (30, {"width": 128, "num_layers": 2, "hidden_width": 256, "context_length": 32}, FEW_CANDIDATES),
+            # From here on a guess.
+            (150, {"width": 192, "num_layers": 2, "hidden_width": 384, "context_length": 64, "dropout": 0.1}, _SHORTER),
+            (450, {"width": 256, "num_layers": 3, "hidden_width": 512, "context_length": 64, "dropout": 0.2}, _SHORTER),
+            (
+                1200,
+                {"width": 320, "num_layers": 4, "hidden_width": 640, "context_length": 64, "dropout": 0.3},
+                _SHORTER,
+            ),
+        ),
+        {"tied": True, "output_bias": True},  # no tables of n-grams: of so many words, few come again in a short time
+        _ADAM | COUNTED | {"optimizer": "adamw", "learning_rate": 0.004},
+    ),
+)
+
 _SLOWER = {"matrix_learning_rate": 0.003}
 _ONE_LAYER = {"num_layers": 1, "input_scale": 4.0}
+_WIDER: Ladder = (
+    (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, _SLOWER),
+    (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, _SLOWER),
+    (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, _SLOWER),  # a guess: see docs/log.md
+)
 RECURRENT = Recipes(  # the same for every cell, so that a comparison of cells compares nothing else
-    (
-        (0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {}),
-        (150, {"width": 200, "input_dropout": 0.15, "dropout": 0.25}, _SLOWER),
-        (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, _SLOWER),
-        (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, _SLOWER),  # a guess: see docs/log.md
+    few=Kind(((0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {}), *_WIDER), _ONE_LAYER, _ADAM),
+    many=Kind(
+        ((0, {"width": 128, "input_dropout": 0.05, "dropout": 0.05}, FEW_CANDIDATES), *_WIDER),
+        _ONE_LAYER,
+        _ADAM | COUNTED,
     ),
-    few=Kind(_ONE_LAYER, _ADAM),
-    many=Kind(_ONE_LAYER, _ADAM | COUNTED),
 )
 
 _AS_WIDE: Ladder = (  # a hidden layer as wide as the vectors, as tied outputs ask for
@@ -140,24 +162,35 @@ _AS_WIDE: Ladder = (  # a hidden layer as wide as the vectors, as tied outputs a
     (150, {"width": 200, "hidden_width": 200, "dropout": 0.2}, {}),
     (450, {"width": 256, "hidden_width": 256, "dropout": 0.3}, {}),
 )
+_AS_WIDE_MANY: Ladder = ((0, {"width": 128, "hidden_width": 128, "dropout": 0.05}, FEW_CANDIDATES), *_AS_WIDE[1:])
 _WINDOW_BEFORE = {"order": 6, "is_direct": False, "tied": True}
 MLP = Recipes(
-    _AS_WIDE,
-    few=Kind(_WINDOW_BEFORE, _ADAM | {"window": 32}),
+    few=Kind(_AS_WIDE, _WINDOW_BEFORE, _ADAM | {"window": 32}),
     many=Kind(
+        _AS_WIDE_MANY,
         _WINDOW_BEFORE,
-        _ADAM | COUNTED | {"window": 32, "sampled_softmax": 0.8, "matrix_learning_rate": 0.008},
+        _ADAM | COUNTED | {"window": 32, "matrix_learning_rate": 0.008},
     ),
 )
 _BAG = {"context_length": 32, "tied": True}
-BAG = Recipes(_AS_WIDE, few=Kind(_BAG, _ADAM), many=Kind(_BAG, _ADAM | COUNTED | {"learning_rate": 0.02}))
+BAG = Recipes(
+    few=Kind(_AS_WIDE, _BAG, _ADAM),
+    many=Kind(_AS_WIDE_MANY, _BAG, _ADAM | COUNTED | {"learning_rate": 0.02}),
+)
+_LONGER: Ladder = (
+    (150, {"width": 200, "hidden_width": 800, "dropout": 0.2}, {}),
+    (450, {"width": 256, "hidden_width": 1024, "dropout": 0.3}, {}),
+)
+_ATTENTION = {"context_length": 32, "tied": True, "output_bias": True}
 ATTENTION = Recipes(
-    (
-        (0, {"width": 128, "hidden_width": 512}, {}),
-        (150, {"width": 200, "hidden_width": 800, "dropout": 0.2}, {}),
-        (450, {"width": 256, "hidden_width": 1024, "dropout": 0.3}, {}),
+    few=Kind(
+        ((0, {"width": 128, "hidden_width": 256}, {}), *_LONGER),
+        _ATTENTION,
+        _ADAM | {"learning_rate": 0.006},
     ),
-    # Of characters, as it was: the trials that the search came to were no better.
-    few=Kind({"context_length": 128}, {"batch_size": 16, "learning_rate": 0.003, "sampled_softmax": 0.0}),
-    many=Kind({"context_length": 32, "tied": True, "output_bias": True, "dropout": 0.1}, _ADAM | COUNTED),
+    many=Kind(
+        ((0, {"width": 128, "hidden_width": 256, "dropout": 0.1}, FEW_CANDIDATES), *_LONGER),
+        _ATTENTION,
+        _ADAM | COUNTED | {"learning_rate": 0.004},
+    ),
 )

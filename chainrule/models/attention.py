@@ -76,6 +76,7 @@ DEFAULT_SIZE = "small"
 DEFAULT_TOKENIZER = "bpe"
 
 EMBEDDING_STD = 0.1  # at the start; at torch's 1.0 the same steps learn less
+TIED_STD = 0.03  # of vectors that are the output's weights, too: the norm before it is long, and rare words learn late
 
 
 class Model(NeuralModel):
@@ -101,7 +102,7 @@ class Model(NeuralModel):
         if config.has_layer_norm:
             self.attention_norm, self.feedforward_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(config.dropout)
-        nn.init.normal_(self.embedding.weight, std=EMBEDDING_STD)
+        nn.init.normal_(self.embedding.weight, std=TIED_STD if config.tied else EMBEDDING_STD)
 
     def matrix_parts(self, name: str) -> int:
         return 3 if name == "query_key_value.weight" else 1

@@ -22,7 +22,7 @@ from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.norm import make_norm, normalise
 from chainrule.layers.roles import Role, declare
-from chainrule.models._budgets import TRANSFORMER, Settings, fit_budget
+from chainrule.models._budgets import LARGE_VOCABULARY, TRANSFORMER, Settings, fit_budget
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models._recorded import Calls, read_recorded
@@ -245,9 +245,10 @@ WIDTH_OF_HEAD = 32
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
-    """The fast profile at a size that suits the time, with tables of n-grams that suit the text."""
-    order = 6 if vocabulary_size <= 512 else 4 if vocabulary_size <= 8192 else 3
-    rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
+    """The fast profile at a size that suits the time; of few characters, with tables of n-grams that suit the text."""
     heads = TRANSFORMER.choose(seconds, tokens, vocabulary_size)[0]["width"] // WIDTH_OF_HEAD
-    tables = {"num_heads": heads, "ngram_order": order, "ngram_rows": rows}
-    return fit_budget(FAST(), TRANSFORMER, seconds, tokens, vocabulary_size, **tables)
+    of_text = {"num_heads": heads}
+    if vocabulary_size <= LARGE_VOCABULARY:
+        rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
+        of_text |= {"ngram_order": 6 if vocabulary_size <= 512 else 4, "ngram_rows": rows}
+    return fit_budget(FAST(), TRANSFORMER, seconds, tokens, vocabulary_size, **of_text)

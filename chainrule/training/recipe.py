@@ -45,6 +45,8 @@ class Recipe:
         0.0, "Decay of an exponential moving average of the weights, which becomes the model (0: no averaging)."
     )
     sampled_softmax: float = setting(0.0, "The share of the budget, at its beginning, that uses a sampled softmax.")
+    sampled_head: int = setting(800, "Sampled softmax: how many of the most frequent tokens every step scores.")
+    sampled_tail: int = setting(500, "Sampled softmax: about how many of the other tokens each step draws.")
     evaluations: int = setting(10, "How many evaluations during training; the best weights become the model.")
     evaluation_tokens: int = setting(65536, "The most validation tokens used in each evaluation but the last.")
     final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
@@ -69,6 +71,7 @@ class Recipe:
         require_choice("first_vectors", self.first_vectors, FIRST_VECTORS)
         require_choice("precision", self.precision, PRECISIONS)
         require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
+        require_sizes(self, "sampled_head", "sampled_tail")
         require_sizes(self, "evaluation_tokens", "final_tokens")
         require_fractions(self, "momentum", "beta1", "beta2", "ema")
         require_whole("seed", self.seed, 0, 2**32 - 1)

@@ -62,7 +62,7 @@ class Trainer:
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
         if recipe.sampled_softmax and recipe.engine == "torch" and context.counts is not None:
-            self.sampler = Sampler(torch.from_numpy(context.counts))
+            self.sampler = Sampler(torch.from_numpy(context.counts), recipe.sampled_head, recipe.sampled_tail)
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._advance = advance_by(recipe.engine, model)
         self._workers: WorkerPool | None = None

@@ -10,7 +10,7 @@ from chainrule.errors import UserError
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models import attention, bow, elman, gru, lstm, mlp, transformer, ugrnn
 from chainrule.models._budgets import ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER, rung
-from chainrule.training.recipe import OPTIMIZERS
+from chainrule.training.recipe import OPTIMIZERS, Recipe
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
 
@@ -24,15 +24,17 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("recipes", [ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER])
 def test_more_time_never_buys_a_smaller_model(recipes):
-    widths = [rung(recipes.ladder, seconds, 1_000_000)[0]["width"] for seconds in (0, 5, 20, 60, 180, 600, 1800, 36000)]
-    assert widths == sorted(widths)
-    assert widths[-1] > widths[0]
+    for kind in (recipes.few, recipes.many):
+        rungs = [rung(kind.ladder, seconds, 1_000_000)[0] for seconds in (0, 5, 20, 60, 180, 600, 1800, 36000)]
+        widths = [shape["width"] for shape in rungs]
+        assert widths == sorted(widths)
+        assert widths[-1] > widths[0]
 
 
 def test_a_short_text_gets_a_smaller_model_and_a_long_one_less_dropout():
-    wide, narrow = (rung(TRANSFORMER.ladder, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
+    wide, narrow = (rung(TRANSFORMER.few.ladder, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
     assert narrow["width"] < wide["width"]
-    assert rung(TRANSFORMER.ladder, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
+    assert rung(TRANSFORMER.few.ladder, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
 
 
 @pytest.mark.parametrize("module", [transformer, lstm, gru, ugrnn, elman, attention, bow, mlp])
@@ -42,6 +44,18 @@ def test_what_is_chosen_can_be_built(module, vocabulary_size):
         config, recipe, why = module.for_budget(seconds, 1_000_000, vocabulary_size)
         assert (recipe["sampled_softmax"] > 0) == (vocabulary_size == 50_000)
         assert str(config.width) in why[0]
+
+
+@pytest.mark.parametrize("module", [transformer, lstm, gru, ugrnn, elman, attention, bow, mlp])
+def test_a_minute_of_words_samples_fewer_candidates_than_ten(module):
+    """In a short time more steps are worth more than exact ones."""
+    minute, ten = (Recipe(**module.for_budget(seconds, 1_000_000, 10_000)[1]) for seconds in (60, 600))
+    assert minute.sampled_head + minute.sampled_tail < ten.sampled_head + ten.sampled_tail
+
+
+def test_recurrent_cells_of_a_comparison_differ_in_nothing_but_the_cell():
+    shapes = [module.for_budget(60, 1_000_000, 10_000) for module in (elman, ugrnn, gru, lstm)]
+    assert len({(config.width, config.num_layers, config.dropout, str(recipe)) for config, recipe, _ in shapes}) == 1
 
 
 def test_settings_that_were_asked_for_stay_and_the_rest_is_chosen(text):

@@ -5,7 +5,6 @@ import random
 import signal
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import chainrule
 from chainrule.api import resume
 from chainrule.errors import UserError
-from chainrule.layers.softmax import Sampler
 from chainrule.runs import making
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget
@@ -66,10 +64,9 @@ def test_so_it_is_with_the_plain_update_rules(optimizer, tmp_path):
     assert_same_training(pieces, whole, (tmp_path / "pieces", tmp_path / "whole"))
 
 
-def test_so_it_is_with_a_sampled_softmax(tmp_path, monkeypatch):
+def test_so_it_is_with_a_sampled_softmax(tmp_path):
     """Which words are drawn depends on the seed and the step alone."""
-    monkeypatch.setattr("chainrule.training.trainer.Sampler", partial(Sampler, head=3, tail=4))
-    recipe = replace(HARD, sampled_softmax=0.6)
+    recipe = replace(HARD, sampled_softmax=0.6, sampled_head=3, sampled_tail=4)
 
     def context():
         return {"counts": np.bincount(stream(1), minlength=VOCABULARY)}

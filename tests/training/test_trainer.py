@@ -51,6 +51,18 @@ def test_states_of_micro_batches_join_to_that_of_the_batch(architecture, pieces)
             assert not part.requires_grad
 
 
+def test_a_recipe_says_how_many_words_a_sampled_softmax_scores():
+    """The most frequent ones every time, and of the others so many on average."""
+    counts = np.arange(1000)
+    recipe = replace(PLAIN, sampled_softmax=1.0, sampled_head=30, sampled_tail=50)
+    sampler = trainer_of(build("lstm"), recipe, counts=counts).sampler
+    drawn = [sampler.draw().ids for _ in range(200)]
+    assert all(set(each[:30].tolist()) == set(range(970, 1000)) for each in drawn)
+    assert np.mean([len(each) - 30 for each in drawn]) == pytest.approx(50, abs=2)
+    with pytest.raises(UserError, match="sampled_tail must be"):
+        Recipe(sampled_tail=0)
+
+
 @pytest.mark.parametrize("architecture", ["lstm", "mlp"])
 def test_a_recurrent_state_is_handed_on_within_a_chain_and_only_there(architecture, monkeypatch):
     model, seen = build(architecture, dropout=0.0), []

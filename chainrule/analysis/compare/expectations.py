@@ -10,6 +10,8 @@ from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.evaluation.significance import resample
 
 # (worse, better, why)
+LATEST_WORD = "{} can look at the latest word alone, and so can be a bigram".format
+OLDER_THAN_A_WINDOW = "{} remembers beyond a fixed window".format
 EXPECTED = (
     ("ngram-1", "ngram-2", "one word of context is better than none"),
     ("ngram-2", "ngram-3", "two words of context are better than one"),
@@ -18,23 +20,23 @@ EXPECTED = (
     ("ngram-5-witten-bell", "ngram-5", "modified Kneser-Ney is better than Witten-Bell"),
     ("ngram-1", "bow", "the words before tell something even without their order"),
     ("ngram-2", "mlp", "several words of context are better than one, and words that are alike share what was learned"),
+    ("ngram-2", "attention", LATEST_WORD("attention")),
+    ("ngram-2", "elman", LATEST_WORD("an Elman network")),
+    ("ngram-2", "ugrnn", LATEST_WORD("a UGRNN")),
+    ("ngram-2", "gru", LATEST_WORD("a GRU")),
+    ("ngram-2", "lstm", LATEST_WORD("an LSTM")),
+    ("ngram-2", "transformer", LATEST_WORD("a Transformer")),
     ("bow", "attention", "attention knows which words and where, a bag only that they were there"),
+    ("bow", "transformer", "a Transformer whose weights are all equal is a bag, and it has several layers"),
     ("bow", "mlp", "an MLP knows the order of the latest words"),
-    ("mlp", "lstm", "an LSTM remembers beyond a fixed window"),
+    ("mlp", "lstm", OLDER_THAN_A_WINDOW("an LSTM")),
+    ("mlp", "gru", OLDER_THAN_A_WINDOW("a GRU")),
+    ("mlp", "transformer", "a Transformer reads more words, and heads that look at fixed places make it an MLP"),
     ("elman", "ugrnn", "a gate keeps what an Elman network forgets"),
     ("elman", "gru", "gates keep what an Elman network forgets"),
     ("elman", "lstm", "gates keep what an Elman network forgets"),
+    ("ugrnn", "gru", "a GRU whose reset gate stays open is a UGRNN"),
     ("attention", "transformer", "several layers are better than one"),
-)
-
-COUNTS = "ngram-"  # how labels of models that count begin
-OF_TWO_THAT_LEARN = (
-    "both have recipes for such a time, which were not searched for equally long (docs/results/recipes.md has "
-    "what was tried); more --minutes may turn this"
-)
-OF_ONE_THAT_LEARNS = (
-    "counting reads all of the text in seconds, and a network learns what it can in the minutes it has; more --minutes "
-    "may turn this"
 )
 
 
@@ -45,6 +47,7 @@ class Expectation:
     why: str
     gain: float  # bits saved per byte or token; below zero, it is worse
     interval: Interval | None  # None: too few documents to tell
+    training: str = ""  # what each of the two read, in how long, with how many parameters
 
     @property
     def is_met(self) -> bool:
@@ -60,10 +63,8 @@ class Expectation:
 
     @property
     def remark(self) -> str:
-        """What to know where it is not as expected, of models that learn."""
-        if self.is_met or self.interval is None or self.better.startswith(COUNTS):
-            return ""
-        return OF_ONE_THAT_LEARNS if self.worse.startswith(COUNTS) else OF_TWO_THAT_LEARN
+        """What is known of how the two were trained, where it is not as expected."""
+        return "" if self.is_met or self.interval is None else self.training
 
 
 def check_expectations(measured: list[ModelScores], text: CommonText, table: Table) -> list[Expectation]:
@@ -76,5 +77,13 @@ def check_expectations(measured: list[ModelScores], text: CommonText, table: Tab
         sizes = (text.sizes if table.unit == "byte" else present[worse].tokens).astype(np.float64)
         gain = (present[worse].nats - present[better].nats)[None] / NATS_PER_BIT
         found_interval = interval(resample(gain, sizes)[0]) if table.can_tell else None
-        found.append(Expectation(worse, better, why, float(gain.sum() / sizes.sum()), found_interval))
+        training = f"{describe_training(present[better])}; {describe_training(present[worse])}"
+        found.append(Expectation(worse, better, why, float(gain.sum() / sizes.sum()), found_interval, training))
     return found
+
+
+def describe_training(model: ModelScores) -> str:
+    """'gru (533,257 parameters) read 787,000 tokens in 60.7 s'"""
+    read = "did not say what it read" if model.training_tokens is None else f"read {model.training_tokens:,} tokens"
+    seconds = "" if model.seconds is None else f" in {model.seconds:,.1f} s"
+    return f"{model.label} ({model.parameters:,} parameters) {read}{seconds}"

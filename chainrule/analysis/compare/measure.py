@@ -49,6 +49,7 @@ class ModelScores:
     seen: int = 0  # how many documents of the common text it was trained on
     # On the run's own validation text: (seconds of training, bits per byte, bits per token) at each evaluation
     curve: tuple[tuple[float, float, float], ...] = ()
+    training_tokens: int | None = None  # read in training, those that were read again included
 
     @property
     def perplexity(self) -> float:
@@ -115,6 +116,7 @@ def measure(label: str, run: Run, text: CommonText) -> ModelScores:
         sample=written,
         seen=0 if counted is None else int(np.isin(text.hashes, np.array(counted, np.uint64)).sum()),
         curve=_curve(run.metrics, last),
+        training_tokens=tokens,
     )
 
 

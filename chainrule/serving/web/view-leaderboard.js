@@ -160,10 +160,10 @@ function expectations({ expectations: all }) {
   if (!all?.length) return null;
   const sign = { "so it is": "✓" };
   return h("details", null, h("summary", null, `What theory leads one to expect, and what was found: ${all.filter(({ verdict }) => sign[verdict]).length} of ${all.length} as expected`),
-    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Expectations" }, h("table", { class: "plain" }, h("tbody", null, all.map(({ worse, better, why, gain, interval, verdict }) => h("tr", null,
+    h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Expectations" }, h("table", { class: "plain" }, h("tbody", null, all.map(({ worse, better, why, gain, interval, verdict, remark }) => h("tr", null,
       h("td", null, sign[verdict] ?? "✗"),
       h("td", null, `${better} is better than ${worse}`),
       h("td", { class: "right" }, gain == null ? "" : `by ${gain.toFixed(4)}`),
       h("td", { class: "faint" }, interval ? `${interval[0].toFixed(4)} to ${interval[1].toFixed(4)}` : ""),
-      h("td", { class: "faint" }, why), h("td", null, verdict)))))));
+      h("td", { class: "faint" }, why), h("td", null, remark ? `${verdict}: ${remark}` : verdict)))))));
 }

@@ -14,7 +14,7 @@ import chainrule
 from chainrule.analysis.compare import compare as comparing
 from chainrule.analysis.compare.compare import Comparison, compare
 from chainrule.analysis.compare.entrants import LADDER, read_entrants
-from chainrule.analysis.compare.expectations import check_expectations
+from chainrule.analysis.compare.expectations import EXPECTED, check_expectations
 from chainrule.analysis.compare.measure import MOST_BYTES, CommonText, ModelScores
 from chainrule.analysis.compare.plots import spread
 from chainrule.analysis.compare.report import Report
@@ -221,14 +221,28 @@ def test_what_cannot_be_compared_is_left_out_and_named():
 def test_expectations_say_what_was_found():
     common = CommonText([cut(np.frombuffer(b"one two\nthree\n" * 20, np.uint8), "line", "text")])
     sizes = common.sizes.astype(float)
-    make = lambda label, bits: ModelScores(  # noqa: E731
-        label, "", "", "t", True, True, sizes * bits, np.ones(len(sizes), int), 1, 1, 1.0, 1.0, 1.0, ""
-    )
-    measured = [make("bow", 2.0), make("attention", 1.0), make("elman", 1.0), make("lstm", 1.5)]
+    make = lambda label, bits, tokens: ModelScores(  # noqa: E731
+        label, "", "", "t", True, True, sizes * bits, np.ones(len(sizes), int), 20_500, 1, 59.96, 1.0, 1.0, "",
+        training_tokens=tokens,
+    )  # fmt: skip
+    measured = [make("bow", 2.0, 5), make("attention", 1.0, 5), make("elman", 1.0, 90_000), make("lstm", 1.5, 60_000)]
     found = {each.better: each for each in check_expectations(measured, common, make_table(measured, common))}
     assert found["attention"].verdict == "so it is" and found["attention"].gain == pytest.approx(1 / np.log(2))
+    assert not found["attention"].remark
     assert found["lstm"].verdict == "the opposite here"
-    assert "what was tried" in found["lstm"].remark and not found["attention"].remark
+    assert found["lstm"].remark == (
+        "lstm (20,500 parameters) read 60,000 tokens in 60.0 s; elman (20,500 parameters) read 90,000 tokens in 60.0 s"
+    )
+
+
+def test_every_family_that_contains_another_is_expected_to_be_better():
+    """Those that predict from the latest word alone, or from more, contain the bigram."""
+    expected = {(worse, better) for worse, better, _ in EXPECTED}
+    for better in ("mlp", "attention", "elman", "ugrnn", "gru", "lstm", "transformer"):
+        assert ("ngram-2", better) in expected
+    assert {("bow", "attention"), ("attention", "transformer"), ("elman", "ugrnn"), ("ugrnn", "gru")} <= expected
+    labels = {entrant.label for entrant in read_entrants([])}
+    assert {each for pair in expected for each in pair} <= labels, "all of them are in the ladder"
 
 
 def test_a_long_text_is_thinned_out():
