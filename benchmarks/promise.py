@@ -185,8 +185,8 @@ def splits_section(figures: dict[str, dict[str, float]]) -> Section:
         rows.append([name, f"{row['held out'] / 1000:.1f}", *cells, *of_best])
     text = (
         f"{len(SPLITS)} splits, all held-out bytes together: geometric mean {mean(ratios):.3f} of the best.\n"
-        "zpaq decides for each file anew whether it is text, which moves its figures of so few bytes up or down. Where\n"
-        f"both files are taken alike, by the better of the two ways, the mean is {mean(ratios_alike):.3f}."
+        "zpaq decides for each file anew whether it is text, which moves its figures of so few bytes up or down.\n"
+        f"Where both files are taken alike, by the better of the two ways, the mean is {mean(ratios_alike):.3f}."
     )
     return Section("Small texts over several splits", text, header, rows, {"texts": figures})
 
