@@ -55,6 +55,7 @@ ARCHITECTURE = "ensemble"
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
 LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabulary
+BYTE_NETWORK_SPEED = 30_000.0  # bytes a second, that a network of them predicts
 CHOOSING_READS = 3.0  # how often the text for choosing is read, or its like in work, after learning
 COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
@@ -179,7 +180,8 @@ def make(
     parts = learn(text, words, speed, clock.left - after, has_network)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
-    network = train_byte_network(request, text, folder, clock.left - after, train_part)
+    asking = (len(text.choosing) + min(held_out, FEWEST_MEASURED)) / BYTE_NETWORK_SPEED
+    network = train_byte_network(request, text, folder, clock.left - after - asking, train_part)
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)

@@ -45,7 +45,7 @@ BYTE_NETWORK_BYTES = 150_000  # and of less than this, a network of bytes
 NETWORK_SECONDS = 10.0  # in less time it does not get far enough
 MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of words has nothing to say
 NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
-BYTE_NETWORK_SECONDS = 100.0
+BYTE_NETWORK_SECONDS = 25.0  # where words have nothing to say it is tried in all the time that is left
 BYTE_NETWORK_MODEL = "transformer"
 LEAST_SECONDS = 1.0  # that a network gets where other work took longer than expected
 SECOND_NETWORK_SECONDS = 60.0  # left when contexts are read; in less, the other cores help the first one
@@ -163,7 +163,8 @@ def _learn_beside(
         from chainrule.training.word_network import Heartbeat, train_word_network
 
         callbacks = [Heartbeat(lambda: stop_when_asked(0))]
-        parts[SECOND_NETWORK] = train_word_network(words, text.learning, text.choosing, left, 1, 1, callbacks)
+        streams = text.learning, text.choosing
+        parts[SECOND_NETWORK] = train_word_network(SECOND_NETWORK, words, *streams, left, 1, 1, callbacks)
     return parts
 
 
@@ -176,7 +177,8 @@ def _train_first_network(
 
     left = max(ends_at - time.perf_counter(), LEAST_SECONDS)
     callbacks = [View(), TakesFreeCores(is_alone, CORES)]
-    return train_word_network(words, text.learning, text.choosing, left, 0, max(CORES - 1, 1), callbacks)
+    streams = text.learning, text.choosing
+    return train_word_network(NETWORK, words, *streams, left, 0, max(CORES - 1, 1), callbacks)
 
 
 def train_byte_network(

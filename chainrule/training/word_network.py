@@ -118,6 +118,7 @@ def measure_speed(words: wordgram.Model, text: Words, recipe: Recipe, seconds: f
 
 
 def train_word_network(
+    name: str,
     words: wordgram.Model,
     learning: np.ndarray,
     choosing: np.ndarray,
@@ -140,7 +141,7 @@ def train_word_network(
         seconds = min(seconds, epochs * len(text.learning) / speed)
         config = make_config(width, epochs, len(text.learning))
         say(
-            f"network: an LSTM of width {width}, {words.num_ids:,} different words, about {speed:,.0f} words/s "
+            f"{name}: an LSTM of width {width}, {words.num_ids:,} different words, about {speed:,.0f} words/s "
             f"in {recipe.precision}, so the text is read {epochs:.1f} times"
         )
         torch.manual_seed(recipe.seed)
