@@ -140,8 +140,11 @@ def learn(
     with ThreadPoolExecutor(1) as pool:
         beside = pool.submit(_learn_beside, text, words, speed, seconds, has_network, stopping)
         try:
-            parts = {NETWORK: _train_first_network(text, words, ends_at, beside.done)} if has_network else {}
-            return beside.result() | {WORDS: words} | parts
+            found: dict[str, LanguageModel] = {WORDS: words}
+            if has_network:
+                found[NETWORK] = _train_first_network(text, words, ends_at, beside.done)
+            found |= beside.result()
+            return {name: found[name] for name in (CONTEXTS, WORDS, *NETWORKS) if name in found}
         except BaseException:
             stopping.set()
             raise

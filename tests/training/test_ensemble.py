@@ -85,7 +85,7 @@ def test_where_time_is_left_a_second_network_learns_beside_the_first(
     monkeypatch.setattr(contextmixing, "MOST_PASSES", 1)
     words = ensemble_parts.count_words(learned_from.learning)
     parts = ensemble_parts.learn(learned_from, words, 1e5, 8.0, has_network=True)
-    assert set(parts) == {"contexts", "words", "network", "second network"}
+    assert list(parts) == ["contexts", "words", "network", "second network"]
     stream = learned_from.choosing[:2000]
     first, second = (parts[name].score(stream).mean() for name in ("network", "second network"))
     together = np.logaddexp(parts["network"].score(stream), parts["second network"].score(stream)) - np.log(2)
