@@ -37,11 +37,13 @@ from chainrule.text.choice import Tokenization
 from chainrule.training.ensemble_parts import (
     BYTE_NETWORK,
     BYTES,
+    LEAST_SECONDS,
     NETWORKS,
     SECOND_NETWORK_SECONDS,
     WORDS,
     Text,
     TrainPart,
+    compile_kernels,
     count_words,
     is_worth_a_network,
     learn,
@@ -61,7 +63,7 @@ COUNTED_BYTES = 4e6  # a second, by the n-gram
 COUNTING_PART = 0.25  # of the time, at the most, goes to it
 WORTH_COUNTING_AGAIN = 0.02  # of the text: of less, words are not counted again with what was kept for choosing
 COMPARING_PART, COMPARING_SECONDS = 0.1, 3.0  # and to counting once more, to see if it is better on that text
-COMPILING_SECONDS = 2.0  # beyond the time, that are worth a word
+COMPILING_SECONDS = 2.0  # that are worth a word
 WORTH_KEEPING = 0.002  # of the bits, that a network must save to stay
 WRITING_SECONDS = 2.0  # of one core
 LEAST_SHARE = 0.2  # of one core that this process is assumed to get, on however busy a machine
@@ -85,7 +87,7 @@ def is_open(request: Request) -> bool:
 
 
 def working_seconds(since: float) -> float:
-    """The seconds since a time, but for those in which kernels were compiled, as they are once per installation."""
+    """The seconds since a time, but for those in which kernels were compiled, as the same work takes less again."""
     return time.time() - since - compiling_seconds(since)
 
 
@@ -98,7 +100,7 @@ class Clock:
 
     @property
     def left(self) -> float:
-        return self.total - working_seconds(self.started_at)
+        return self.total - (time.time() - self.started_at)
 
     @property
     def writing(self) -> float:
@@ -143,6 +145,9 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     task, trying = Task(folder), folder / "trying"
     trying.mkdir()
     try:
+        compile_kernels()
+        if (compiling := compiling_seconds(clock.started_at)) > COMPILING_SECONDS:
+            say(f"kernels were compiled, this first time only: {compiling:.0f} s, {clock.left:.0f} s left")
         affordable = prepared.data["text"]["train"]["bytes"] < COUNTED_BYTES * COUNTING_PART * clock.total
         began = time.time()
         counted = _count(request, trying, train_part) if affordable else None
@@ -157,8 +162,6 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
     validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
     if clock.left > UNUSED_PART * clock.total:
         say(f"{clock.left:.0f} of {clock.total:.0f} s are left: more reading would not help a text of this size")
-    if (compiling := compiling_seconds(clock.started_at)) > COMPILING_SECONDS:
-        say(f"kernels were compiled, this first time only: {compiling:.0f} s more than the minutes")
     write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
 
 
@@ -177,7 +180,7 @@ def make(
     words, speed = count_words(text.learning), measure_reading(text.learning)
     has_network = is_worth_a_network(text, words, clock.left)
     after = predict_rest(text, words if has_network else None, speed, held_out, clock) + clock.writing
-    parts = learn(text, words, speed, clock.left - after, has_network)
+    parts = learn(text, words, speed, max(clock.left - after, LEAST_SECONDS), has_network)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
     asking = (len(text.choosing) + min(held_out, FEWEST_MEASURED)) / BYTE_NETWORK_SPEED

@@ -21,6 +21,8 @@ from chainrule.errors import Stopped
 from chainrule.kernels.jit import CORES
 from chainrule.models import contextmixing, wordgram
 from chainrule.models.contract import LanguageModel
+from chainrule.models.ensemble import Config as EnsembleConfig
+from chainrule.models.ensemble import Model as Ensemble
 from chainrule.progress import say, size
 from chainrule.runs.folder import TOKENS_FOLDER, Run
 from chainrule.tasks.language import Task
@@ -47,7 +49,7 @@ MOST_UNKNOWN = 0.25  # of the tokens, as in a list of names: there a network of 
 NETWORK_WORDS = 15_000  # a second, that it reads at least: of a text that it cannot read once it learns too little
 BYTE_NETWORK_SECONDS = 25.0  # where words have nothing to say it is tried in all the time that is left
 BYTE_NETWORK_MODEL = "transformer"
-LEAST_SECONDS = 1.0  # that a network gets where other work took longer than expected
+LEAST_SECONDS = 1.0  # for learning, where other work took longer than expected
 SECOND_NETWORK_SECONDS = 60.0  # left when contexts are read; in less, the other cores help the first one
 TrainPart = Callable[[Request], Run]
 
@@ -95,10 +97,18 @@ def split(task: Task) -> Text:
     )
 
 
+def compile_kernels() -> None:
+    """Let all models that count predict a few bytes, so that nothing is left to compile in a new installation."""
+    stream = np.resize(np.append(np.frombuffer(b"one two one two", np.uint8), 256), 2 * contextmixing.AT_ONCE)
+    stream[0] = stream[-1] = 256
+    contexts = contextmixing.Model(contextmixing.Config(passes=1, predicted_bytes=1), 257, 256).fit([stream])
+    model = Ensemble(EnsembleConfig(), [contexts, count_words(stream)], [CONTEXTS, WORDS])
+    model.fit(model.ask(stream[:100]), stream[:100], 1)
+
+
 def measure_reading(stream: np.ndarray) -> float:
-    """How many bytes a second contexts read here, in a large text."""
+    """How many bytes a second contexts read here, in a large text, once kernels are compiled."""
     sample = np.append(stream[:SPEED_BYTES], stream[0])
-    contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample[:2000]])  # compiles
     began = time.perf_counter()
     contextmixing.Model(contextmixing.Config(passes=1), 257, 256).fit([sample])
     return LARGE_TABLES * len(sample) / (time.perf_counter() - began)

@@ -1,5 +1,8 @@
 """`--minutes` alone: what is made, what it is compared with, and what takes its place where counting is better."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -105,12 +108,29 @@ def test_what_learns_beside_a_network_ends_with_it(learned_from: ensemble_parts.
     assert time.perf_counter() - began < 300
 
 
-def test_compiling_does_not_count_as_training(monkeypatch: pytest.MonkeyPatch):
-    now, compiled = 1000.0, {1000.0: 0.0, 900.0: 25.0}
-    monkeypatch.setattr(ensemble.time, "time", lambda: now)
-    monkeypatch.setattr(ensemble, "compiling_seconds", compiled.get)
-    assert ensemble.Clock(60.0, 1000.0).left == 60.0
-    assert ensemble.Clock(300.0, 900.0).left == 300.0 - 100.0 + 25.0
+def test_nothing_is_left_to_compile_when_the_time_is_divided(text: Path, tmp_path: Path):
+    """In a new installation, whose kernels are compiled while the clock runs."""
+    code = (
+        "import time\n"
+        "from chainrule.training import ensemble\n"
+        "from chainrule.kernels.jit import compiling_seconds\n"
+        "began, make = time.time(), ensemble.make\n"
+        "def observed(request, task, folder, clock, *rest):\n"
+        "    assert compiling_seconds(began) > 1\n"
+        "    assert clock.left < clock.total - compiling_seconds(began)\n"
+        "    divided_at = time.time()\n"
+        "    made = make(request, task, folder, clock, *rest)\n"
+        "    assert compiling_seconds(divided_at) < 2, compiling_seconds(divided_at)\n"
+        "    return made\n"
+        "ensemble.make = observed\n"
+        "import chainrule, sys\n"
+        "chainrule.train(sys.argv[1], minutes=0.5, path=sys.argv[2])\n"
+    )
+    fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    command = [sys.executable, "-c", code, str(text), str(tmp_path / "run")]
+    done = subprocess.run(command, env=fresh, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert Run(tmp_path / "run").architecture == "ensemble"
 
 
 def test_counting_takes_its_place_where_it_is_better(text: Path, monkeypatch: pytest.MonkeyPatch):
