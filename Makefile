@@ -72,7 +72,7 @@ recipes: .venv/installed  ## One search for the recipe of every family that lear
 compare: .venv/installed  ## The whole ladder on three texts; half an hour; goes to docs/results/comparisons.md (TEXTS='ptb')
 	$(BIN)/python -m benchmarks.comparison $(TEXTS)
 
-mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/results/mixing.md; wants the run of ROWS=ptb-10
+mixes: .venv/installed  ## What mixing gains on the Penn Treebank; goes to docs/results/mixing.md; wants the run of ROWS=ptb-30
 	$(BIN)/python -m benchmarks.mixing
 
 translations: .venv/installed  ## Every rung of translation on Multi30k, hours; goes to docs/results/translation.md (WAYS='de-en')

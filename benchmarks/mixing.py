@@ -129,7 +129,7 @@ def section(figures: dict[str, dict[str, Any]]) -> Section:
         "Test perplexity (10,000 words, closed vocabulary, `<eos>` counted). Below its best part: how much lower the\n"
         "perplexity is, and by how many bits per byte, with the 95 % interval of a paired bootstrap over sentences.\n"
         "Weights: the mean over the test text, in the order of the parts. The 5-gram is modified Kneser–Ney; the LSTM\n"
-        "is what `chainrule train --minutes 10` made; dynamic, it learns from the text as it scores it. Mikolov's\n"
+        "is what `chainrule train --minutes 30` made; dynamic, it learns from the text as it scores it. Mikolov's\n"
         "figures (2012, table 4.1) are of an RNN in place of the LSTM."
     )
     header = ["mix", "test perplexity", "below its best part", "bits per byte", "weights", "Mikolov"]
@@ -138,7 +138,7 @@ def section(figures: dict[str, dict[str, Any]]) -> Section:
 
 def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mixing", description=__doc__)
-    parser.add_argument("--lstm", type=Path, default=HOME / "ptb-10", help="the run that the 5-gram is mixed with")
+    parser.add_argument("--lstm", type=Path, default=HOME / "ptb-30", help="the run that the 5-gram is mixed with")
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
         publish(MIXING, "penn-treebank", section(measure(Path(folder), arguments.lstm)), is_trial=False)

@@ -42,7 +42,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="TEXT", help="Use this text for validation, rather than a part of the training text."),
     ] = None,
-    validation_fraction: Annotated[float, typer.Option(help="The share of the text to keep aside.")] = 0.1,
+    validation_fraction: Annotated[float | None, option(Splitting, "validation_fraction")] = None,
     split: Annotated[
         str,
         typer.Option(help="What to keep aside: documents (chosen by a hash of their content) or tail (the last part)."),

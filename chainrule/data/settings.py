@@ -12,6 +12,7 @@ from chainrule.errors import UserError, did_you_mean
 UNITS = ("auto", "file", "block", "line")
 LONGEST_END = 255  # bytes of a text that ends documents
 SPLITS = ("documents", "tail")
+DEFAULT_FRACTION = 0.1  # of a text, for validation
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Reading:
 class Splitting:
     """How validation text is kept aside: `documents` by the hash of their text, or the `tail` of the corpus."""
 
-    validation_fraction: float = setting(0.1, "The share of the text to keep aside for validation.", flag=True)
+    validation_fraction: float | None = setting(
+        None, "The share of the text to keep aside for validation; default: 0.1, of less than 500 bytes nothing.",
+        flag=True,
+    )  # fmt: skip
     split: str = setting(
         "documents",
         "What to keep aside: documents (chosen by a hash of their content) or tail (the last part).",
@@ -64,6 +68,11 @@ class Splitting:
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.validation_fraction < 1:
+        if not 0 <= self.fraction < 1:
             raise UserError(f"the validation fraction must be at least 0 and below 1, got {self.validation_fraction}")
         require_choice("split", self.split, SPLITS)
+
+    @property
+    def fraction(self) -> float:
+        """The share to keep aside of a text that is large enough."""
+        return DEFAULT_FRACTION if self.validation_fraction is None else self.validation_fraction

@@ -10,6 +10,8 @@ from chainrule.data.settings import Splitting as Splitting
 from chainrule.kernels.hashing import hash_bytes
 from chainrule.kernels.jit import kernel
 
+FEWEST_BYTES = 500  # of which a part is kept aside unless asked for: a figure on fewer than 50 says nothing
+
 
 @kernel
 def _hash_documents(buffer, starts, ends, seed, out):
@@ -76,7 +78,7 @@ def _character_start(buffer: np.ndarray, position: int) -> int:
 
 def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Split:
     """Read the corpus once and decide: with too few documents to split by hash, the tail; one alone is cut in two."""
-    fraction = splitting.validation_fraction
+    fraction = splitting.fraction
     if fraction == 0:
         return Split()
     documents = total = last_begin = 0
@@ -89,6 +91,11 @@ def decide(batches: Iterator[Documents], splitting: Splitting, unit: str) -> Spl
             fractions = content_fractions(batch, splitting.split_seed)
             lowest, highest = min(lowest, float(fractions.min())), max(highest, float(fractions.max()))
             below += int((fractions < fraction).sum())
+    if splitting.validation_fraction is None and total < FEWEST_BYTES:
+        return Split(
+            note=f"nothing is kept aside for validation of so little text ({total:,} bytes); "
+            "--validation-fraction 0.1 keeps a tenth"
+        )
     if splitting.split == "tail" or documents < 10:
         cuts = unit == "file" or documents == 1
         note = (

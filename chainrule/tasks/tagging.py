@@ -85,9 +85,9 @@ def _read(material: Material) -> Sentences:
 def _kept_aside(sentences: list[conllu.Sentence], splitting: Splitting) -> np.ndarray:
     """Which sentences are for validation: the last ones, or those that a hash of their words picks."""
     if splitting.split == "tail":
-        return np.arange(len(sentences)) >= round(len(sentences) * (1 - splitting.validation_fraction))
+        return np.arange(len(sentences)) >= round(len(sentences) * (1 - splitting.fraction))
     fractions = content_fractions(_as_documents(sentences), splitting.split_seed)
-    kept: np.ndarray = fractions < splitting.validation_fraction
+    kept: np.ndarray = fractions < splitting.fraction
     return kept
 
 

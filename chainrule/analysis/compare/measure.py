@@ -65,7 +65,10 @@ class CommonText:
         kept = [documents for documents in batches if len(documents)]
         total = sum(int(documents.sizes.sum()) for documents in kept)
         if not total:
-            raise UserError("there is no text to measure on; raise validation_fraction, or name a test text")
+            raise UserError(
+                "there is no text to measure on: none was kept aside; set a validation fraction, such as 0.1, or "
+                "name a test text"
+            )
         stride, number = -(-total // MOST_BYTES), 0
         self.batches: list[Documents] = []
         for documents in kept:
