@@ -7,11 +7,11 @@ a second network, which began with other weights, takes their place.
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
-from zlib import crc32
 
 import numpy as np
 
@@ -33,7 +33,7 @@ CONTEXTS, WORDS, NETWORK, SECOND_NETWORK, BYTE_NETWORK = (
     "contexts", "words", "network", "second network", "network of bytes",
 )  # fmt: skip
 NETWORKS = (NETWORK, SECOND_NETWORK, BYTE_NETWORK)
-BYTES = Tokenization(tokenizer="bytes")
+BYTES, END_OF_DOCUMENT = Tokenization(tokenizer="bytes"), 256
 MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
 CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 100_000
@@ -60,41 +60,56 @@ class Text:
 
     learning: np.ndarray
     choosing: np.ndarray  # empty where there is too little text
-    learning_documents: list[str] = field(default_factory=list)
-    choosing_documents: list[str] = field(default_factory=list)
+    decode: Callable[[np.ndarray], str]
 
     @property
     def whole(self) -> np.ndarray:
         return np.concatenate([self.learning, self.choosing[1:]])
 
+    @cached_property
+    def learning_documents(self) -> list[str]:
+        return self._documents(self.learning)
+
+    @cached_property
+    def choosing_documents(self) -> list[str]:
+        return self._documents(self.choosing)
+
+    def _documents(self, stream: np.ndarray) -> list[str]:
+        return [self.decode(stream[a + 1 : b]) for a, b in pairwise(np.flatnonzero(stream == END_OF_DOCUMENT))]
+
 
 def split(task: Task) -> Text:
     """The training text of a task, with documents from all over it kept for choosing where there are enough."""
     shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
-    streams = [shards.tokens(shard) for shard in range(len(shards))]
-    documents = [stream[a + 1 : b + 1] for stream in streams for a, b in pairwise(np.flatnonzero(stream == 256))]
-    keys = np.array([crc32(document.tobytes()) for document in documents])  # equal documents stay together
+    streams, tables = [shards.tokens(i) for i in range(len(shards))], [shards.table(i) for i in range(len(shards))]
+    sizes = [np.diff(table["starts"], append=len(tokens)) for table, tokens in zip(tables, streams, strict=True)]
+    # Equal documents stay together; the order is another one than that by which validation documents were chosen.
+    keys = np.concatenate([table["hashes"] for table in tables]) * np.uint64(0x9E3779B97F4A7C15)
     order = np.argsort(keys, kind="stable")
-    upto = np.cumsum([len(documents[i]) for i in order])
+    upto = np.cumsum(np.concatenate(sizes)[order])
     kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
     if kept < len(order):
         say(f"of {size(int(upto[-1]))}, {size(int(upto[kept - 1]))} are read by all but the n-gram")
-    total, start = int(upto[min(kept, len(order)) - 1]), streams[0][:1]
-    count = 0
-    if len(documents) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
+    total, count = int(upto[min(kept, len(order)) - 1]), 0
+    if len(order) >= FEWEST_DOCUMENTS and total >= FEWEST_BYTES:
         count = max(int(np.searchsorted(upto, min(CHOOSING_PART * total, MOST_CHOOSING_BYTES))), 1)
         count = int(np.searchsorted(keys[order], keys[order[count - 1]], side="right"))
     else:
         say("too little text to keep some for choosing: all parts weigh the same")
-    choosing = [documents[i] for i in np.sort(order[:count])]
-    learning = [documents[i] for i in np.sort(order[count:kept])]
-    decode = task.tokenizer.decode
-    return Text(
-        np.concatenate([start, *learning]),
-        np.concatenate([start, *choosing]) if count else start[:0],
-        [decode(each[:-1]) for each in learning],
-        [decode(each[:-1]) for each in choosing],
-    )
+    is_choosing, is_learning = np.zeros((2, len(order)), bool)
+    is_choosing[order[:count]] = True
+    is_learning[order[count:kept]] = True
+    learning, choosing = (_gather(streams, sizes, chosen) for chosen in (is_learning, is_choosing))
+    return Text(learning, choosing if count else choosing[:0], task.tokenizer.decode)
+
+
+def _gather(streams: list[np.ndarray], sizes: list[np.ndarray], is_chosen: np.ndarray) -> np.ndarray:
+    """The chosen documents of all streams as one; `sizes` are those of the documents, with their ends."""
+    found, first = [streams[0][:1]], 0
+    for stream, of_stream in zip(streams, sizes, strict=True):
+        found.append(stream[1:][np.repeat(is_chosen[first : first + len(of_stream)], of_stream)])
+        first += len(of_stream)
+    return np.concatenate(found)
 
 
 def compile_kernels() -> None:
