@@ -16,7 +16,7 @@ from chainrule.training.recipe import Recipe
 if TYPE_CHECKING:
     from chainrule.evaluation.figures import EnsembleEvaluation, Evaluation
     from chainrule.runs.folder import Run
-    from chainrule.runs.records import TrainedEvent
+    from chainrule.runs.records import RunConfig, TrainedEvent
 
 TEXT = "Training and validation text"
 TOKENS = "Tokenizer"
@@ -230,6 +230,7 @@ def _report(run: "Run", as_json: bool) -> None:
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
         *_describe_parts(measured),
+        *_describe_counting(config, measured),
         ("run", str(run.path)),
     ]
     output.print_rows(rows)
@@ -262,6 +263,17 @@ def _describe_parts(measured: "Evaluation | None") -> list[tuple[str, str]]:
     ]
     counting = parts["counting"]
     return rows if counting is None else [*rows, ("counting", f"{number(counting, 4)}: an n-gram of the same text")]
+
+
+def _describe_counting(config: "RunConfig", measured: "Evaluation | None") -> list[tuple[str, str]]:
+    """Of a network that had a budget: what counting makes of its tokens."""
+    from chainrule.evaluation.figures import describe_counting
+
+    counting = config.get("training", {}).get("counting")
+    if not counting or measured is None:
+        return []
+    is_beaten = counting["loss"] is not None and measured["loss"] is not None and counting["loss"] < measured["loss"]
+    return [("counting", f"{describe_counting(counting)}{', which is better' * is_beaten}")]
 
 
 def describe_validation(measured: "Evaluation | None") -> str:

@@ -32,6 +32,19 @@ class Evaluation(LossFigures):
     figures: NotRequired[dict[str, float]]  # what the task measures beyond the loss, by name: {"BLEU": 36.5}
 
 
+class CountingFigures(LossFigures):
+    """What an n-gram predicts of the text kept aside, in the tokens of a model that learns by gradient."""
+
+    order: int
+
+
+def describe_counting(figures: CountingFigures) -> str:
+    """'a 7-gram of the same tokens has 2.359 bits per byte'"""
+    bits, perplexity = figures["bits_per_byte"], figures["perplexity"]
+    found = f"perplexity {perplexity:,.1f}" if bits is None else f"{bits:.4f} bits per byte"
+    return f"a {figures['order']}-gram of the same tokens has {found}"
+
+
 class MixPart(Evaluation):
     """One part of a mix, measured by itself."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NotRequired, TypedDict, cast
 
 from chainrule.errors import UserError
-from chainrule.evaluation.figures import Evaluation
+from chainrule.evaluation.figures import CountingFigures, Evaluation
 
 CONFIG, METRICS = "config.json", "metrics.jsonl"
 
@@ -66,6 +66,7 @@ class TrainingConfig(TypedDict):
 
     recipe: dict[str, object]
     why: list[str]
+    counting: NotRequired[CountingFigures | None]
 
 
 class RunConfig(TypedDict):

@@ -16,7 +16,7 @@ from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.data.corpus import Reading
 from chainrule.data.split import Splitting
 from chainrule.errors import UserError, did_you_mean
-from chainrule.evaluation.figures import Evaluation
+from chainrule.evaluation.figures import CountingFigures, Evaluation
 from chainrule.evaluation.validation import Validate
 from chainrule.runs.folder import LANGUAGE as LANGUAGE
 from chainrule.runs.folder import TOKENS_FOLDER
@@ -149,9 +149,9 @@ class Task:
         `chosen`, which the user named), and the seconds to reserve for the final evaluation."""
         return {}, RESERVED_PART * seconds
 
-    def expectation(self, minutes: float) -> list[str]:
-        """A line that says before training what such a budget should reach, if anything is known."""
-        return []
+    def measure_counting(self, seconds: float) -> CountingFigures | None:
+        """What counting makes of the same data, where that is quickly known within a budget of so many seconds."""
+        return None
 
     def describe(self, batch: TrainingBatch) -> str:
         """A batch in words, for the message that training diverged on it."""

@@ -15,12 +15,12 @@ from chainrule.data.batches import Ring, StreamBatches, TrainingBatch
 from chainrule.data.prepare import PreparedText, TextSource, prepare_text
 from chainrule.data.shards import Part, TokenShards
 from chainrule.errors import UserError
-from chainrule.evaluation.figures import Evaluation
+from chainrule.evaluation.figures import CountingFigures, Evaluation
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.progress import progress
 from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
-from chainrule.tasks._expectation import expect
+from chainrule.tasks._counting import measure_counting
 from chainrule.tasks.base import FOLDER, LANGUAGE, Material, Prepared
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ class Task(base.Task):
             changes["final_tokens"] = final_tokens = max(int(SCORED_PART * seconds * speed), 4096)
         return changes, (min(held_out, final_tokens or held_out) + evaluation_tokens) / speed
 
-    def expectation(self, minutes: float) -> list[str]:
-        return expect(self._shards, self._held_out, self.tokenizer, minutes)
+    def measure_counting(self, seconds: float) -> CountingFigures | None:
+        return measure_counting(self._shards, self._held_out, self.tokenizer, seconds)
 
     def describe(self, batch: TrainingBatch) -> str:
         return f"a batch that begins with {self.tokenizer.decode(batch.inputs[0][:12])!r}"

@@ -12,6 +12,7 @@ import torch
 from chainrule.config import override
 from chainrule.data.batches import Batches
 from chainrule.errors import Diverged
+from chainrule.evaluation.figures import describe_counting
 from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import FitsBudget
@@ -65,7 +66,7 @@ def choose_size(resolved: Resolved, task: Task, tokens: int) -> Resolved:
     recipe = replace(recipe, **{name: value for name, value in changes.items() if name not in kept})
     if "window" not in resolved.chosen and getattr(config, "context_length", None):
         recipe = replace(recipe, window=config.context_length)
-    return replace(resolved, config=config, recipe=recipe, why=[*why, *task.expectation(total / 60)])
+    return replace(resolved, config=config, recipe=recipe, why=why)
 
 
 def _machine_ratio(total: float) -> float:
@@ -81,6 +82,7 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     assert recipe is not None and recipe.minutes is not None
     total = recipe.minutes * 60
     measured = min(total * MEASURED_PART, LONGEST_MEASUREMENT)
+    counting = task.measure_counting(total)
     recipe, speed, reasons = choose_speed(resolved, task, measured)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
@@ -89,7 +91,8 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     epochs = speed.training * seconds / tokens
     processes = f" in {recipe.workers} processes" if recipe.workers > 1 else ""
     why = f"{speed.training:,.0f} tokens/s on this machine{processes}: {epochs:.1f} times through the text"
-    return replace(resolved, recipe=recipe, why=[*resolved.why, *reasons, why], budget_seconds=seconds)
+    lines = [*resolved.why, *reasons, why, *([] if counting is None else [describe_counting(counting)])]
+    return replace(resolved, recipe=recipe, why=lines, counting=counting, budget_seconds=seconds)
 
 
 def choose_speed(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe, Speed, list[str]]:

@@ -8,6 +8,7 @@ from typing import Any
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
+from chainrule.evaluation.figures import CountingFigures
 from chainrule.runs.folder import RESUMABLE, InputFacts, hash_file
 from chainrule.runs.making import sync
 from chainrule.runs.records import DataConfig
@@ -32,6 +33,7 @@ class Job:
     files: list[InputFacts]  # what was read
     tokens: dict[str, str]  # the hash of each file that training reads: tokenizer, index and token shards
     why: list[str]  # what was chosen for the user, and for what reason
+    counting: CountingFigures | None = None  # of a budget: what it has to beat
     budget_seconds: float | None = None  # of minutes, what is left for the loop
     task: str = LANGUAGE
 

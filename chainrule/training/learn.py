@@ -48,6 +48,7 @@ def start_job(request: Request, resolved: Resolved, prepared: Prepared, task: Ta
         files=describe_files(prepared.files),
         tokens=hash_tokens(task.folder),
         why=resolved.why,
+        counting=resolved.counting,
         budget_seconds=resolved.budget_seconds,
         task=request.task,
     )
@@ -104,7 +105,7 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         notes,
         metrics,
         job.started_at,
-        training={"recipe": job.recipe, "why": job.why},
+        training={"recipe": job.recipe, "why": job.why, "counting": job.counting},
         task=job.task,
         uses=task.usages(path.name),
     )

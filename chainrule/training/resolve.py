@@ -10,6 +10,7 @@ from chainrule.config import fields as config_fields
 from chainrule.config import override, read_file
 from chainrule.data.corpus import Reading
 from chainrule.errors import UserError, did_you_mean
+from chainrule.evaluation.figures import CountingFigures
 from chainrule.models.contract import Counts
 from chainrule.tasks.base import Material, Task, find_task
 from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
@@ -39,6 +40,7 @@ class Resolved:
     chosen_for_model: dict[str, Any] = field(default_factory=dict)  # settings of the model that the user named
     is_sized: bool = False  # whether the user named a size or gave a file of settings
     why: list[str] = field(default_factory=list)  # what was chosen for the user, and for what reason
+    counting: CountingFigures | None = None  # of a budget: what it has to beat
     budget_seconds: float | None = None  # of --minutes, what is left for the training loop
 
 

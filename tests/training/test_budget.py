@@ -79,6 +79,17 @@ def test_words_are_given_to_an_lstm(text):
     assert chainrule.train(text, steps=2, size="tiny").architecture == "transformer"
 
 
+def test_a_network_is_told_what_counting_makes_of_its_tokens(text, monkeypatch):
+    monkeypatch.chdir(text.parent)
+    run = chainrule.train(text, model="lstm", tokenizer="characters", minutes=0.05, path="runs/network")
+    told = run.config["training"]["counting"]
+    counted = chainrule.train(text, model="ngram", order=7, tokenizer="runs/network", path="runs/counted")
+    found = counted.trained["validation"]
+    assert told["order"] == 7
+    assert told["bits_per_byte"] == pytest.approx(found["bits_per_byte"])
+    assert told["perplexity"] == pytest.approx(found["perplexity"])
+
+
 def test_part_of_a_text_from_all_over_it():
     stream = np.arange(1000)
     assert spread(stream, 1000) is stream

@@ -17,7 +17,7 @@ from chainrule.analysis.doctor.subject import Subject
 from chainrule.data.shards import TokenShards
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models import ngram
-from chainrule.tasks._expectation import MOST_TOKENS, count
+from chainrule.tasks._counting import MOST_TOKENS, count
 from chainrule.text.base import Tokenizer
 from chainrule.training.finding import Finding, Severity
 
