@@ -39,6 +39,7 @@ from chainrule.text.pieces import (
     PieceTable,
     expand,
     has_unassigned,
+    join_documents,
 )
 
 EOS = "<eos>"
@@ -406,6 +407,8 @@ class Tokenizer:
 
     def encode_documents(self, documents: DocumentBatch) -> np.ndarray:
         """The tokens of all documents, <eos> after each: the same ids as `encode`, but each piece is looked up once."""
+        if self._ids_are_bytes:
+            return join_documents(documents, self.eos)
         if self._table is None or has_unassigned(documents.buffer):
             return self._encode_slowly(documents)
         with self._lock:  # the table grows as it is read
@@ -417,6 +420,17 @@ class Tokenizer:
                     self._forget_pieces()  # those of this text alone have no tokens
                     raise
             return expand(pieces, self._lengths, self._tokens)
+
+    @cached_property
+    def _ids_are_bytes(self) -> bool:
+        """Whether every byte of a text is its own id."""
+        ours, mine = _settings_of_bytes(), self._settings
+        return (
+            not self._added
+            and all(mine[part] == ours[part] for part in ("normalizer", "pre_tokenizer"))
+            and {**mine["model"], "vocab": None} == {**ours["model"], "vocab": None}
+            and self.token_bytes[:256] == [bytes([byte]) for byte in range(256)]
+        )
 
     def _forget_pieces(self) -> None:
         self._table = PieceTable(self._cut) if self._cut is not None else None
@@ -594,6 +608,18 @@ def _spelled(name: str) -> bytes:
     """'▁the' -> b' the', '<0xE2>' -> b'\\xe2'."""
     byte = _BYTE.fullmatch(name)
     return bytes([int(byte[1], 16)]) if byte else name.replace(SPACE, " ").encode()
+
+
+def bytes_backend() -> tokenizers.Tokenizer:
+    """A library tokenizer whose ids are the bytes of a text."""
+    every_character = pre_tokenizers.Split(tokenizers.Regex(EVERY_CHARACTER), "isolated")
+    return byte_level_backend(models.BPE(vocab=byte_alphabet(), merges=[]), every_character)
+
+
+@cache
+def _settings_of_bytes() -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads(bytes_backend().to_str())
+    return settings
 
 
 def byte_level_backend(

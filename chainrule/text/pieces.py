@@ -302,6 +302,25 @@ class PieceTable:
 
 
 @kernel
+def _join(buffer, starts, ends, end, out):
+    written = 0
+    for document in range(len(starts)):
+        for i in range(starts[document], ends[document]):
+            out[written] = buffer[i]
+            written += 1
+        out[written] = end
+        written += 1
+
+
+def join_documents(documents: DocumentBatch, end: int) -> np.ndarray:
+    """The bytes of all documents as ids, `end` after each."""
+    sizes = documents.ends - documents.starts
+    out = np.empty(int(sizes.sum()) + len(sizes), np.uint32)
+    _join(documents.buffer, documents.starts, documents.ends, end, out)
+    return out
+
+
+@kernel
 def _output_size(pieces, lengths):
     total = 0
     for i in range(len(pieces)):
