@@ -6,6 +6,7 @@ which it has reached) and from trials beside it; larger sizes are guesses but fo
 """
 
 from dataclasses import dataclass, field, replace
+from math import log2
 from typing import Any, TypeVar
 
 Settings = dict[str, Any]
@@ -115,8 +116,14 @@ TRANSFORMER = Recipes(
                 {"batch_size": 16},
             ),
             (
-                1200,
+                900,
                 {"width": 192, "num_layers": 5, "context_length": 256, "ngram_dropout": 0.5, "dropout": 0.2},
+                {"batch_size": 16},
+            ),
+            # A guess that no trial has tested.
+            (
+                3600,
+                {"width": 256, "num_layers": 6, "context_length": 256, "ngram_dropout": 0.55, "dropout": 0.3},
                 {"batch_size": 16},
             ),
         ),
@@ -140,6 +147,18 @@ TRANSFORMER = Recipes(
         _ADAM | COUNTED | {"optimizer": "adamw", "learning_rate": 0.004},
     ),
 )
+
+REFERENCE_FLOPS = 55e9  # a second, of training a Transformer on the two cores that its ladder was found on
+
+
+def dropout_of_characters(epochs: float) -> Settings:
+    """For a Transformer that reads a text so often: of up to two times nothing, 0.2 of nine.
+
+    Found on a megabyte of characters: see docs/log.md.
+    """
+    often = max(log2(max(epochs, 1e-3) / 2), 0.0)
+    return {"dropout": round(min(0.09 * often, 0.4), 3), "ngram_dropout": round(min(0.4 + 0.05 * often, 0.6), 3)}
+
 
 _SLOWER = {"matrix_learning_rate": 0.003}
 _ONE_LAYER = {"num_layers": 1, "input_scale": 4.0}

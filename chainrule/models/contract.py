@@ -109,7 +109,8 @@ def architecture_of(model: Any) -> str:
 class Architecture(Protocol):
     """A file in chainrule/models: one architecture, found by its file's name. (`SIZES` needs a `tiny`, for the tests.)
 
-    It may also have `TASK`, the task it is for where that is not language modelling, and be a FitsBudget or HasRecipe.
+    It may also have `TASK`, the task it is for where that is not language modelling, and be a FitsBudget, FitsSpeed or
+    HasRecipe.
     """
 
     Config: type  # a frozen dataclass of settings
@@ -126,6 +127,16 @@ class FitsBudget(Protocol):
     def for_budget(self, seconds: float, tokens: int, vocabulary_size: int) -> tuple[Any, dict[str, Any], list[str]]:
         """For so many seconds of the reference machine and so many tokens of training text: the settings of the model,
         changes to the recipe, and lines that say why."""
+
+
+@runtime_checkable
+class FitsSpeed(Protocol):
+    """One that chooses again once it is known how fast a model of its own trains here."""
+
+    def for_speed(
+        self, config: Any, tokens_per_second: float, seconds: float, tokens: int, vocabulary_size: int
+    ) -> tuple[Any, dict[str, Any], list[str]] | None:
+        """As for_budget, where a model with these settings trains so fast; None: as it was."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x))
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -22,7 +23,14 @@ from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.linear import Linear, linear
 from chainrule.layers.norm import make_norm, normalise
 from chainrule.layers.roles import Role, declare
-from chainrule.models._budgets import LARGE_VOCABULARY, TRANSFORMER, Settings, fit_budget
+from chainrule.models._budgets import (
+    LARGE_VOCABULARY,
+    REFERENCE_FLOPS,
+    TRANSFORMER,
+    Settings,
+    dropout_of_characters,
+    fit_budget,
+)
 from chainrule.models._neural import NeuralModel
 from chainrule.models._presets import PUBLISHED
 from chainrule.models._recorded import Calls, read_recorded
@@ -252,3 +260,20 @@ def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Confi
         rows = 1 << min(max(round(math.log2(max(tokens, 1) / 64)), 10), 18)
         of_text |= {"ngram_order": 6 if vocabulary_size <= 512 else 4, "ngram_rows": rows}
     return fit_budget(FAST(), TRANSFORMER, seconds, tokens, vocabulary_size, **of_text)
+
+
+def for_speed(
+    config: Config, tokens_per_second: float, seconds: float, tokens: int, vocabulary_size: int
+) -> tuple[Config, Settings, list[str]] | None:
+    """Of few characters: the size that such a machine has time for, and dropout by how often the text is read."""
+    if vocabulary_size > LARGE_VOCABULARY:
+        return None
+    flops = tokens_per_second * _flops_per_token(config)
+    chosen, training, why = for_budget(seconds * flops / REFERENCE_FLOPS, tokens, vocabulary_size)
+    epochs = flops / _flops_per_token(chosen) * seconds / tokens
+    return replace(chosen, **dropout_of_characters(epochs)), training, why
+
+
+def _flops_per_token(config: Config) -> int:
+    """Of training, by the matrices of its blocks."""
+    return 6 * config.num_layers * config.width * (4 * config.width + 2 * config.width_of_feedforward)

@@ -6,6 +6,7 @@ machines, and divided: reading, measuring, training, evaluating and writing all 
 
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from chainrule.errors import Diverged
 from chainrule.evaluation.figures import describe_counting
 from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
-from chainrule.models.contract import FitsBudget
+from chainrule.models.contract import FitsBudget, FitsSpeed
 from chainrule.tasks.base import Prepared, Task
 from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
@@ -59,7 +60,13 @@ def choose_size(resolved: Resolved, task: Task, tokens: int) -> Resolved:
     recipe, module = resolved.recipe, resolved.module
     assert recipe is not None and recipe.minutes is not None and isinstance(module, FitsBudget)
     total = recipe.minutes * 60
-    config, changes, why = module.for_budget(total * _machine_ratio(total), tokens, task.tokenizer.vocabulary_size)
+    return _take(resolved, *module.for_budget(total * _machine_ratio(total), tokens, task.tokenizer.vocabulary_size))
+
+
+def _take(resolved: Resolved, config: Any, changes: dict[str, Any], why: list[str]) -> Resolved:
+    """With what an architecture chose; what the user named stays."""
+    recipe = resolved.recipe
+    assert recipe is not None
     config = override(config, resolved.chosen_for_model, "the settings of the model")
     # Rates are good for the optimizer they go with.
     kept = set(resolved.chosen) | (TUNED_RATES if "optimizer" in resolved.chosen else set())
@@ -67,6 +74,16 @@ def choose_size(resolved: Resolved, task: Task, tokens: int) -> Resolved:
     if "window" not in resolved.chosen and getattr(config, "context_length", None):
         recipe = replace(recipe, window=config.context_length)
     return replace(resolved, config=config, recipe=recipe, why=why)
+
+
+def choose_size_again(resolved: Resolved, task: Task, tokens: int, speed: float) -> Resolved:
+    """The same for the speed that was measured, of an architecture that knows what to make of it."""
+    recipe, module = resolved.recipe, resolved.module
+    assert recipe is not None and recipe.minutes is not None
+    if resolved.is_sized or recipe.engine != "torch" or not isinstance(module, FitsSpeed):
+        return resolved
+    found = module.for_speed(resolved.config, speed, recipe.minutes * 60, tokens, task.tokenizer.vocabulary_size)
+    return resolved if found is None else _take(resolved, *found)
 
 
 def _machine_ratio(total: float) -> float:
@@ -84,6 +101,10 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     measured = min(total * MEASURED_PART, LONGEST_MEASUREMENT)
     counting = task.measure_counting(total)
     recipe, speed, reasons = choose_speed(resolved, task, measured)
+    again = choose_size_again(resolved, task, tokens, speed.training)
+    if again != resolved:
+        resolved = replace(again, config=task.complete(again.config))
+        recipe, speed, reasons = choose_speed(resolved, task, measured)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
     after = evaluation_seconds + WRITING_SECONDS + speed.model.num_parameters * WRITING_PER_PARAMETER

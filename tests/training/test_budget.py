@@ -1,5 +1,6 @@
 """What a budget of time chooses, and that what was asked for stays."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,46 @@ def test_a_short_text_gets_a_smaller_model_and_a_long_one_less_dropout():
     wide, narrow = (rung(TRANSFORMER.few.ladder, 3600, tokens)[0] for tokens in (1_000_000, 20_000))
     assert narrow["width"] < wide["width"]
     assert rung(TRANSFORMER.few.ladder, 3600, 100_000_000)[0]["dropout"] == pytest.approx(wide["dropout"] / 10)
+
+
+def test_a_faster_machine_gets_a_larger_transformer_and_more_dropout_for_what_is_read_more_often():
+    first, _, _ = transformer.for_budget(600, 1_000_000, 65)
+    found = [transformer.for_speed(first, speed, 600, 1_000_000, 65) for speed in (2_000, 10_000, 50_000)]
+    slow, as_measured, fast = (config for config, _, _ in found)
+    assert (as_measured.width, as_measured.num_layers) == (first.width, first.num_layers)
+    assert slow.width < first.width < fast.width
+    assert slow.dropout < as_measured.dropout < fast.dropout
+    assert transformer.for_speed(first, 10_000, 600, 100_000_000, 65)[0].dropout == 0.0
+    assert transformer.for_speed(first, 10_000, 600, 1_000_000, 50_000) is None
+
+
+def test_what_was_measured_here_changes_the_size_but_not_what_was_asked_for(text, monkeypatch):
+    from chainrule.training import budget
+
+    measured = budget.choose_speed
+
+    def pretend(*given):
+        recipe, speed, reasons = measured(*given)
+        return recipe, replace(speed, training=1e9), reasons
+
+    monkeypatch.setattr(budget, "choose_speed", pretend)
+    monkeypatch.setattr(budget, "divide_time", stop_after(budget.divide_time))
+    with pytest.raises(Resolved) as found:
+        chainrule.train(text, tokenizer="characters", minutes=0.05, dropout=0.07)
+    resolved = found.value.args[0]
+    assert resolved.config.width > 64 and resolved.config.ngram_dropout == 0.6
+    assert resolved.config.dropout == 0.07
+
+
+class Resolved(Exception):
+    """Ends a training where all is chosen."""
+
+
+def stop_after(function):
+    def stop(*given):
+        raise Resolved(function(*given))
+
+    return stop
 
 
 @pytest.mark.parametrize("module", [transformer, lstm, gru, ugrnn, elman, attention, bow, mlp])
