@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import override
+from chainrule.data.settings import Reading
 from chainrule.errors import UserError
 from chainrule.evaluation import bleu
 from chainrule.generation.settings import Beam
@@ -101,10 +102,11 @@ class PairsRun:
         """The curves of its training as a figure of matplotlib: "loss", or "gradients" for their norm."""
         return plot_training(self.run, kind)
 
-    def evaluate(self, inputs: Inputs | None = None, encoding: str = "auto") -> dict[str, Any]:
+    def evaluate(self, inputs: Inputs | None = None, encoding: str = "auto", delimiter: str = "auto") -> dict[str, Any]:
         """Loss, and how near its texts come to the right ones, on pairs; default: those kept aside in training."""
         names = None if inputs is None else input_names(inputs)
-        pairs, notes = self.task.read(names, encoding) if names else (self.task.held_out, [])
+        reading = Reading(encoding=encoding, delimiter=delimiter)
+        pairs, notes = self.task.read(names, reading) if names else (self.task.held_out, [])
         if not len(pairs):
             raise UserError(
                 f"'{self.path}' has no pair kept aside; name some: chainrule evaluate {self.path} PAIRS.tsv"

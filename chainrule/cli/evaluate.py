@@ -10,6 +10,7 @@ from chainrule.cli import options
 from chainrule.cli.output import number
 
 if TYPE_CHECKING:
+    from chainrule.data.settings import Reading
     from chainrule.evaluation.seen import Seen
     from chainrule.evaluation.text import Against, DocumentFigures
     from chainrule.runs.folder import Run
@@ -42,6 +43,7 @@ def command(
     """Measure a run on a text: bits per byte, perplexity, hard passages; taggers by accuracy, translators by BLEU."""
     from chainrule.api import load
     from chainrule.cli.output import print_json
+    from chainrule.data.settings import Reading
     from chainrule.errors import UserError
     from chainrule.evaluation.text import MOST_PASSAGES
     from chainrule.runs.folder import Run
@@ -58,13 +60,14 @@ def command(
             "--unit": unit != "auto",
             "--quantize": quantize,
         }
-        _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], encoding, as_json)
+        reading = Reading(field=field, encoding=encoding, delimiter=delimiter)
+        _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], reading, as_json)
         return
     loaded = load(run, "language")
     if quantize:
         options.quantize(loaded, quantize)
-    reading: dict[str, object] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
-    text = loaded.open_text(inputs or None, reading)
+    settings: dict[str, object] = {"unit": unit, "field": field, "encoding": encoding, "delimiter": delimiter}
+    text = loaded.open_text(inputs or None, settings)
     result: dict[str, Any] = {"run": str(loaded.path), "inputs": inputs or ["validation"], "unit": text.unit}
     result |= {"worst_passages": [], **loaded.evaluate_text(text, worst, documents or csv is not None, against)}
     if csv is not None:
@@ -94,7 +97,7 @@ def _write_csv(figures: "list[DocumentFigures]", name: str) -> None:
         raise UserError(f"cannot write '{name}': {error.strerror}") from None
 
 
-def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encoding: str, as_json: bool) -> None:
+def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], reading: "Reading", as_json: bool) -> None:
     """Measure a run of another task by the module of the command that uses such runs."""
     import importlib
 
@@ -107,7 +110,7 @@ def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], encod
         raise UserError(
             f"{', '.join(flags)}: only for language models, and '{run.path}' is a run for {run.task}; leave it out"
         )
-    module.evaluate(run, inputs, encoding, as_json)
+    module.evaluate(run, inputs, reading, as_json)
 
 
 def _report(result: dict[str, Any], is_closed: bool) -> None:

@@ -8,6 +8,7 @@ from chainrule.cli import options
 
 if TYPE_CHECKING:
     from chainrule.data.conllu import Sentence
+    from chainrule.data.settings import Reading
     from chainrule.runs.folder import Run
 
 WIDEST_MATRIX = 140  # characters, where there is no screen that says how wide it is
@@ -18,8 +19,8 @@ def command(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE",
-            help="CoNLL-U, or plain text with one sentence per line; default: standard input.",
+            metavar="FILE|TEXT",
+            help="CoNLL-U, or plain text with one sentence per line; a sentence; default: standard input.",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +43,6 @@ def command(
     from chainrule.checks import require_choice
     from chainrule.cli.output import print_json, show_text
     from chainrule.data import conllu
-    from chainrule.data.sources import expand
     from chainrule.errors import UserError
     from chainrule.tasks.tagging import slashed
 
@@ -51,12 +51,11 @@ def command(
     tagger = load_tagger_run(run)
     column = column or tagger.columns[0]
     require_choice("--column", column, tagger.columns)
-    sources = expand(inputs or ["-"])
-    texts = [(conllu.read_text(source), source.name) for source in sources]
+    texts = [text for given in inputs or ["-"] for text in _read(given)]
     is_raw = not any(conllu.is_conllu(text) for text, _ in texts)
     sentences = [each for text, name in texts for each in (_raw(text) if is_raw else conllu.parse(text, name))]
     if not sentences:
-        raise UserError(f"there are no words to tag in {', '.join(source.name for source in sources)}")
+        raise UserError(f"there are no words to tag in {', '.join(name for _, name in texts)}")
     words = [sentence.words for sentence in sentences]
     if as_json:
         print_json(tagger.tag_words(words))
@@ -69,6 +68,16 @@ def command(
         show_text("".join(f"{slashed(each, tags[column])}\n" for each, tags in zip(words, found, strict=True)))
 
 
+def _read(given: str) -> list[tuple[str, str]]:
+    """The texts that an argument stands for, and what to call them."""
+    from chainrule.data.conllu import read_text
+    from chainrule.data.sources import expand, is_sentence
+
+    if is_sentence(given):
+        return [(given, "the sentence")]
+    return [(read_text(source), source.name) for source in expand([given])]
+
+
 def _raw(text: str) -> "list[Sentence]":
     """The sentences of a raw text, which has one a line."""
     from chainrule.data.conllu import make_sentence
@@ -79,12 +88,12 @@ def _raw(text: str) -> "list[Sentence]":
     return [make_sentence(words, spaced, line) for line, words, spaced in cut if words]
 
 
-def evaluate(run: "Run", inputs: list[str] | None, encoding: str, as_json: bool) -> None:
+def evaluate(run: "Run", inputs: list[str] | None, reading: "Reading", as_json: bool) -> None:
     """What `chainrule evaluate` prints of a tagger: accuracies, beside those of simple taggers."""
     from chainrule.api.tagging import load_tagger_run
     from chainrule.cli.output import print_json, print_notes
 
-    result = load_tagger_run(run.path).evaluate(inputs or None, encoding)
+    result = load_tagger_run(run.path).evaluate(inputs or None, reading.encoding)
     if as_json:
         print_json(result)
         return

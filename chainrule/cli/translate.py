@@ -10,6 +10,7 @@ from chainrule.generation.settings import Beam
 
 if TYPE_CHECKING:
     from chainrule.api.pairs import Translation
+    from chainrule.data.settings import Reading
     from chainrule.evaluation.figures import Evaluation
     from chainrule.runs.folder import Run
 
@@ -19,7 +20,10 @@ def command(
         str, typer.Argument(metavar="RUN", help="A run of chainrule train --task translation or summarisation.")
     ],
     source: Annotated[
-        str, typer.Argument(metavar="FILE", help="One source text per line, plain or .gz; - is standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE|TEXT", help="A file of one text per line, plain or .gz; a sentence; - is standard input."
+        ),
     ] = "-",
     beam: Annotated[int, option(Beam, "width")] = 5,
     length_penalty: Annotated[float, option(Beam, "length_penalty")] = 1.0,
@@ -56,6 +60,7 @@ def command(
     from chainrule.api.pairs import load_pairs_run
     from chainrule.cli.output import print_json
     from chainrule.data.pairs import read_lines
+    from chainrule.data.sources import is_sentence
     from chainrule.errors import UserError
     from chainrule.evaluation import bleu
 
@@ -66,7 +71,7 @@ def command(
     loaded = load_pairs_run(run)
     other = None if against is None else load_pairs_run(against)
     search = Beam(beam, length_penalty, max_tokens, n_best, truncate)
-    lines = read_lines(source, encoding)
+    lines = source.splitlines() if is_sentence(source) else read_lines(source, encoding)
     references = None if reference is None else read_lines(reference, encoding)
     if references is not None:
         bleu.check_measurable()
@@ -85,13 +90,13 @@ def command(
         _say(measured)
 
 
-def evaluate(run: "Run", inputs: list[str] | None, encoding: str, as_json: bool) -> None:
+def evaluate(run: "Run", inputs: list[str] | None, reading: "Reading", as_json: bool) -> None:
     """What `chainrule evaluate` prints of such a run: loss, and how near its translations come to the right ones."""
     from chainrule.api.pairs import load_pairs_run
     from chainrule.cli.output import print_json, print_notes
     from chainrule.cli.train import describe_validation
 
-    measured = load_pairs_run(run.path).evaluate(inputs or None, encoding)
+    measured = load_pairs_run(run.path).evaluate(inputs or None, reading.encoding, reading.delimiter)
     if as_json:
         print_json(measured)
         return

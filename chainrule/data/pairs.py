@@ -9,17 +9,20 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 
 import numpy as np
 
+from chainrule.data.corpus import DEFAULT_READING
+from chainrule.data.delimiters import AUTO, SAMPLED_LINES, choose_delimiter, find_delimiter
 from chainrule.data.documents import Documents
 from chainrule.data.formats import Reader, encode_text
 from chainrule.data.records import allow_long_fields, missing, split_lines
+from chainrule.data.settings import Reading
 from chainrule.data.sources import Source, expand
 from chainrule.errors import UserError
 
-DELIMITERS = {"csv": ",", "tsv": "\t"}
+TABLES = ("csv", "tsv")
 Row = tuple[int, str, str]  # the line it stands at, and both texts
 
 
@@ -47,14 +50,14 @@ class Pairs:
         return Pairs([self.sources[i] for i in places], [self.targets[i] for i in places], self.files, self.notes)
 
 
-def read_pairs(inputs: Sequence[str], fields: Fields, encoding: str = "auto") -> Pairs:
+def read_pairs(inputs: Sequence[str], fields: Fields, reading: Reading = DEFAULT_READING) -> Pairs:
     """From one file with both sides, or from two files of as many lines."""
     files = [expand([each]) for each in inputs]
     flat = [source for group in files for source in group]
     if len(flat) == 1 and flat[0].format != "text":
-        rows = _records(flat[0], fields, encoding)
+        rows = _records(flat[0], fields, reading)
     elif len(flat) == 2 and all(source.format == "text" for source in flat):
-        rows = _aligned(flat[0], flat[1], encoding)
+        rows = _aligned(flat[0], flat[1], reading.encoding)
     else:
         named = " and ".join(f"'{source.name}'" for source in flat[:3]) + " and more" * (len(flat) > 3)
         raise UserError(
@@ -99,11 +102,11 @@ def _aligned(left: Source, right: Source, encoding: str) -> Iterator[Row]:
         yield number, source, target
 
 
-def _records(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
+def _records(source: Source, fields: Fields, reading: Reading) -> Iterator[Row]:
     if source.format == "jsonl":
-        return _objects(source, fields, encoding)
-    if source.format in DELIMITERS:
-        return _table(source, fields, encoding)
+        return _objects(source, fields, reading.encoding)
+    if source.format in TABLES:
+        return _table(source, fields, reading)
     raise UserError(f"'{source.name}' is not a file of pairs; give a .tsv, .csv or .jsonl file, or two text files")
 
 
@@ -128,11 +131,15 @@ def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
         yield number, texts[0], texts[1]
 
 
-def _table(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
+def _table(source: Source, fields: Fields, reading: Reading) -> Iterator[Row]:
     """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
-    delimiter = DELIMITERS[source.format]
-    lines = (line + "\n" for line in _lines(source, encoding))
-    is_plain = source.format == "tsv"
+    delimiter, is_plain = find_delimiter(reading.delimiter), source.format == "tsv"
+    lines: Iterator[str] = (line + "\n" for line in _lines(source, reading.encoding))
+    if delimiter == AUTO and is_plain:
+        delimiter = "\t"
+    elif delimiter == AUTO:
+        sample = list(islice(lines, SAMPLED_LINES))
+        delimiter, lines = choose_delimiter(sample, fields.source), chain(sample, lines)
     allow_long_fields()
     rows = csv.reader(
         lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True

@@ -51,6 +51,13 @@ def expand(inputs: Iterable[str | os.PathLike[str]]) -> list[Source]:
     return list(sources.values())
 
 
+def is_sentence(given: str) -> bool:
+    """Whether what was given in place of a file is a text itself: words with spaces between them that name no file."""
+    if len(given.split()) < 2 or _is_no_file(given) or _exists(given):
+        return False
+    return not has_known_ending(given) and not (glob.has_magic(given) and glob.glob(given))
+
+
 def _paths_behind(name: str) -> list[str]:
     """The paths that one input stands for."""
     if _is_no_file(name):

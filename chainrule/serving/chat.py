@@ -106,7 +106,9 @@ class ChatRequest(GenerationRequest, UnusedChatFields):
     logprobs: bool | None = False
     top_logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     tools: Tools | None = None
-    tool_choice: ToolChoice | None = Field(None, description="A function, required, or none; auto is not supported.")
+    tool_choice: ToolChoice | None = Field(
+        None, description="auto, which may call a tool or answer in words; required, a function, or none."
+    )
     parallel_tool_calls: bool | None = Field(None, description="Ignored: an answer calls one tool.")
 
 
@@ -127,7 +129,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
         messages = [each.to_message() for each in body.messages]
         calling = tool_calling(body.tools, body.tool_choice)
         if calling is not None:
-            sampling, messages = replace(sampling, json_schema=calling.schema), calling.introduce(messages)
+            sampling, messages = replace(sampling, **calling.constraint), calling.introduce(messages)
         field = "response_format" if calling is None else "tools"
         await asyncio.to_thread(check_structure, served.tokenizer, sampling, field)
         prompt = await asyncio.to_thread(encode_messages, served, messages)
@@ -167,6 +169,7 @@ class ChatBuilder:
             "object": "chat.completion.chunk" if body.stream else "chat.completion",
         }
         self.tokens: list[list[Token]] = [[] for _ in range(body.num_choices)]
+        self.openings = [""] * body.num_choices  # of the answers, up to where they have a letter or sign
 
     async def chunks(self, stream: TokenStream) -> AsyncGenerator[JsonObject, None]:
         has_text = [False] * len(self.tokens)
@@ -175,8 +178,8 @@ class ChatBuilder:
                 for token in new:
                     tokens = self.tokens[token.sample]
                     delta: JsonObject = {} if tokens else {"role": "assistant"}
-                    tokens.append(token)
-                    if self.calling is not None:
+                    self._append(token)
+                    if self._is_call(token.sample):
                         delta |= self._call_delta(tokens)
                     else:
                         delta["content"] = token.text if has_text[token.sample] else self.displayed(token.text)
@@ -186,19 +189,30 @@ class ChatBuilder:
     async def response(self, stream: TokenStream) -> JSONResponse:
         async for _, new in stream:
             for token in new:
-                self.tokens[token.sample].append(token)
+                self._append(token)
         return await asyncio.to_thread(lambda: JSONResponse(self._body()))  # with log-probabilities, it may be long
+
+    def _append(self, token: Token) -> None:
+        self.tokens[token.sample].append(token)
+        if not self.openings[token.sample].strip():
+            self.openings[token.sample] += token.text
 
     def _body(self) -> JsonObject:
         choices = []
         for index, tokens in enumerate(self.tokens):
-            choices.append(self._choice(index, "message", {"role": "assistant", **self._answer(tokens)}, tokens))
+            choices.append(self._choice(index, "message", {"role": "assistant", **self._answer(index)}, tokens))
         return self.head | {"choices": choices, "usage": self.usage()}
 
-    def _answer(self, tokens: list[Token]) -> JsonObject:
+    def _answer(self, index: int) -> JsonObject:
         """The content of a whole answer, or the call that it makes."""
-        text = self.displayed("".join(token.text for token in tokens))
-        return {"content": text} if self.calling is None else {"content": None, "tool_calls": self.calling.calls(text)}
+        text = self.displayed("".join(token.text for token in self.tokens[index]))
+        if self.calling is None or not self._is_call(index):
+            return {"content": text}
+        return {"content": None, "tool_calls": self.calling.calls(text)}
+
+    def _is_call(self, index: int) -> bool:
+        """Whether an answer is a call of a tool, as far as it goes."""
+        return self.calling is not None and self.calling.is_call(self.displayed(self.openings[index]))
 
     def _call_delta(self, tokens: list[Token]) -> JsonObject:
         """A call is streamed as a whole, with the last token: before that, its function may not be known."""
@@ -208,21 +222,22 @@ class ChatBuilder:
         calls = self.calling.calls(self.displayed("".join(token.text for token in tokens)))
         return {"tool_calls": [{"index": index} | call for index, call in enumerate(calls)]}
 
-    def _finish_reason(self, reason: str | None) -> str | None:
-        """OpenAI's: a call that was required ends with tool_calls, one of a named function with stop."""
-        if reason in ("eos", "stop"):
-            return "tool_calls" if self.calling is not None and not self.calling.is_named else "stop"
-        return reason
+    def _finish_reason(self, index: int) -> str | None:
+        """OpenAI's: a call ends with tool_calls, one of the function that the request named with stop."""
+        reason = self.tokens[index][-1].finish_reason
+        if reason not in ("eos", "stop"):
+            return reason
+        is_named = self.calling is not None and self.calling.is_named
+        return "tool_calls" if self._is_call(index) and not is_named else "stop"
 
     def _choice(self, index: int, name: str, message: JsonObject, tokens: list[Token]) -> JsonObject:
         """A choice whose `message`, or `delta` of it, is in the field `name`."""
-        reason = tokens[-1].finish_reason
         logprobs = {"content": [self._token_logprobs(token) for token in tokens]} if self.body.logprobs else None
         return {
             "index": index,
             name: message,
             "logprobs": logprobs,
-            "finish_reason": self._finish_reason(reason),
+            "finish_reason": self._finish_reason(index),
         }
 
     def _token_logprobs(self, token: Token) -> JsonObject:

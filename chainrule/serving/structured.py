@@ -1,7 +1,7 @@
 """What an answer must match: OpenAI's `response_format`, and `tools` that the model is told to call.
 
 A tool call is an answer that must match the parameters of the function; which function it is, is part of the answer
-where there is a choice. Models here were not taught when to call a tool, so `tool_choice` "auto" is refused.
+where there is a choice. With `tool_choice` "auto", an answer that begins with a brace is a call, any other is words.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from chainrule.errors import UserError
-from chainrule.generation.constraint import check_constraint
+from chainrule.generation.constraint import JSON_STYLE, check_constraint
 from chainrule.generation.settings import Sampling
 from chainrule.serving.errors import APIError
 from chainrule.serving.requests import RequestBody, Text
@@ -25,6 +25,13 @@ Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 ANY_OBJECT: JsonSchema = {"type": "object"}
 NO_ARGUMENTS: JsonSchema = {"type": "object", "properties": {}, "additionalProperties": False}
 CALL = '{{"name": "{name}", "arguments": '  # how a call begins, in the one style in which JSON is written
+CALL_OR_WORDS = r"""
+start: call | words
+call: %json {schema}
+words: /\s*[^{{\s](.|\n)*/ | ""
+"""
+MUST_CALL = "Call one of these tools, with arguments as JSON."
+MAY_CALL = 'Answer in words, or call one of these tools: {"name": the tool, "arguments": its arguments as JSON}.'
 
 
 class SchemaFormat(RequestBody):
@@ -74,13 +81,13 @@ ToolChoice = Literal["none", "auto", "required"] | NamedTool
 
 
 class ToolCalling:
-    """The functions that an answer may call, one of which it must call."""
+    """The functions of which an answer calls one; it may also be words where that is for the model to choose."""
 
-    def __init__(self, tools: list[Tool], choice: ToolChoice) -> None:
+    def __init__(self, tools: list[Tool], choice: ToolChoice | None) -> None:
         self.functions = {each.function.name: each.function for each in tools}
         if len(self.functions) < len(tools):
             raise APIError(400, "two tools have the same name", "invalid_value", "tools")
-        self.is_named = isinstance(choice, NamedTool)
+        self.is_named, self.is_optional = isinstance(choice, NamedTool), choice in (None, "auto")
         if isinstance(choice, NamedTool):
             name = choice.function.name
             if name not in self.functions:
@@ -89,9 +96,21 @@ class ToolCalling:
             self.functions = {name: self.functions[name]}
 
     @property
+    def names_function(self) -> bool:
+        """Whether a call says which function it calls."""
+        return self.is_optional or len(self.functions) > 1
+
+    @property
+    def constraint(self) -> dict[str, Any]:
+        """The settings of sampling that make an answer match."""
+        if not self.is_optional:
+            return {"json_schema": self.schema}
+        return {"grammar": CALL_OR_WORDS.format(schema=json.dumps({**self.schema, "x-guidance": JSON_STYLE}))}
+
+    @property
     def schema(self) -> JsonSchema:
-        """What the answer must match: the arguments of the only function, or a call that names one."""
-        if len(self.functions) == 1:
+        """What a call must match: the arguments of the only function, or an object that names one."""
+        if not self.names_function:
             return next(map(_parameters, self.functions.values()))
         return {
             "anyOf": [
@@ -111,14 +130,18 @@ class ToolCalling:
             json.dumps({"name": each.name, "description": each.description, "parameters": _parameters(each)})
             for each in self.functions.values()
         ]
-        text = "\n".join(["Call one of these tools, with arguments as JSON.", *described])
+        text = "\n".join([MAY_CALL if self.is_optional else MUST_CALL, *described])
         if messages[0].role == "system":
             return [Message("system", f"{text}\n\n{messages[0].text}"), *messages[1:]]
         return [Message("system", text), *messages]
 
+    def is_call(self, text: str) -> bool:
+        """Whether an answer that begins so is a call, not words."""
+        return not self.is_optional or text.startswith("{")
+
     def calls(self, text: str) -> list[JsonObject]:
         """The call that an answer makes; none where the answer was cut before it named a function."""
-        if len(self.functions) == 1:
+        if not self.names_function:
             return [_call(next(iter(self.functions)), text)]
         for name in self.functions:
             begin = CALL.format(name=name)
@@ -133,12 +156,6 @@ def tool_calling(tools: list[Tool] | None, choice: ToolChoice | None) -> ToolCal
         return None
     if not tools:
         raise APIError(400, "tool_choice needs tools to choose from", "invalid_value", "tool_choice")
-    if choice in (None, "auto"):
-        sentence = (
-            "tool_choice 'auto' is not supported, as models here cannot tell when to call a tool; "
-            "pass 'required', a function, or 'none'"
-        )
-        raise APIError(400, sentence, "unsupported", "tool_choice")
     return ToolCalling(tools, choice)
 
 

@@ -16,7 +16,9 @@ import numpy as np
 from chainrule.checks import require_sizes
 from chainrule.data.batches import TrainingBatch
 from chainrule.data.buckets import group_by_size
+from chainrule.data.corpus import DEFAULT_READING
 from chainrule.data.pairs import Fields, Pairs, as_documents, in_one_line, read_pairs
+from chainrule.data.settings import Reading
 from chainrule.data.split import decide
 from chainrule.errors import Argument, UserError
 from chainrule.evaluation.figures import Evaluation, LossFigures, loss_figures
@@ -97,11 +99,11 @@ def save_tokenizers(folder: Path, target: Tokenizer, source: Tokenizer, settings
 
 def _read(material: Material, settings: Settings) -> tuple[Pairs, Pairs, list[str]]:
     """The pairs to learn from and those to measure by, and what is to be said of them."""
-    fields, encoding = Fields(settings.source, settings.target), material.reading.encoding
-    pairs = _normal(read_pairs(material.inputs, fields, encoding), settings)
+    fields = Fields(settings.source, settings.target)
+    pairs = _normal(read_pairs(material.inputs, fields, material.reading), settings)
     if not material.validation:
         return _split(pairs, material)
-    held_out = _normal(read_pairs(material.validation, fields, encoding), settings)
+    held_out = _normal(read_pairs(material.validation, fields, material.reading), settings)
     return pairs, held_out, pairs.notes + held_out.notes
 
 
@@ -247,9 +249,9 @@ class PairTask(Task):
         texts = json.loads((self.folder / FOLDER / TEXTS).read_text(encoding="utf-8"))
         return EncodedPairs(texts["source"], texts["target"], *_load(self.folder / FOLDER / "validation.safetensors"))
 
-    def read(self, inputs: Sequence[str], encoding: str = "auto") -> tuple[EncodedPairs, list[str]]:
+    def read(self, inputs: Sequence[str], reading: Reading = DEFAULT_READING) -> tuple[EncodedPairs, list[str]]:
         """Any other pairs, as those that were learned from, and notes on them."""
-        pairs = _normal(read_pairs(inputs, Fields(self.settings.source, self.settings.target), encoding), self.settings)
+        pairs = _normal(read_pairs(inputs, Fields(self.settings.source, self.settings.target), reading), self.settings)
         ids = _encode(self.source_tokenizer, pairs.sources), _encode(self.tokenizer, pairs.targets)
         return EncodedPairs(pairs.sources, pairs.targets, *ids), pairs.notes
 

@@ -102,6 +102,15 @@ def test_raw_text_is_cut_and_tagged(chainrule, run, monkeypatch):
     assert all(0.3 < each <= 1 for each in found["upos_probabilities"])
 
 
+def test_a_sentence_may_be_typed_in_place_of_a_file(chainrule, run, tmp_path):
+    code, out, err = chainrule("tag", run, "they walk.", "--column", "upos")
+    assert (code, out) == (0, "they/PRON walk/VERB ./PUNCT\n"), err
+    (tmp_path / "they walk.").write_text("we fish.\n")  # a file of that name goes before
+    assert chainrule("tag", run, "they walk.", "--column", "upos")[1].startswith("we/PRON fish/")
+    code, _, err = chainrule("tag", run, "my sentences.txt")
+    assert code == 2 and "'my sentences.txt' not found" in err
+
+
 def test_training_goes_on_where_it_stopped(chainrule, texts, monkeypatch):
     """A training of ten steps and one that is stopped after five have the same weights."""
     from chainrule.training import trainer

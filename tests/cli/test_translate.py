@@ -37,6 +37,11 @@ def test_lines_come_out_as_they_went_in(said, toy):
     assert (code, out) == (0, "blue red\n\nnew\n")
 
 
+def test_a_sentence_may_be_typed_in_place_of_a_file(chainrule, toy):
+    code, out, err = chainrule("translate", toy, "rot blau")
+    assert (code, out) == (0, "blue red\n"), err
+
+
 def test_the_best_few_with_scores_and_alignments(said, toy):
     code, out, _ = said("rot blau\n", "translate", toy, "--n-best", "2", "--beam", "3", "--alignments")
     rows = [line.split("\t") for line in out.splitlines()]

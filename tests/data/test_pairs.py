@@ -6,6 +6,7 @@ import json
 import pytest
 
 from chainrule.data.pairs import Fields, read_lines, read_pairs
+from chainrule.data.settings import Reading
 from chainrule.errors import UserError
 
 SOURCES, TARGETS = ["ein Hund", 'er sagt "ja"', "größer, älter"], ["a dog", 'he says "yes"', "bigger, older"]
@@ -40,6 +41,15 @@ def test_tables_with_and_without_a_header(tmp_path):
     for name, fields in ((plain, Fields()), (named, NAMES), (table, NAMES)):
         found = read_pairs([name], fields)
         assert (found.sources, found.targets) == (SOURCES, TARGETS), name
+
+
+@pytest.mark.parametrize(("between", "given"), [(";", "auto"), (";", ";"), ("|", "auto"), ("#", "#"), ("\t", "tab")])
+def test_tables_of_other_delimiters(tmp_path, between, given):
+    rows = [["de", "year", "en"], *([s, "1999", t] for s, t in zip(SOURCES, TARGETS, strict=True))]
+    cells = [[f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows]
+    name = write(tmp_path / "table.csv", lines(between.join(row) for row in cells))
+    found = read_pairs([name], NAMES, Reading(delimiter=given))
+    assert (found.sources, found.targets) == (SOURCES, TARGETS)
 
 
 def test_json_lines(tmp_path):

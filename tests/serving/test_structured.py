@@ -93,6 +93,29 @@ def test_where_a_call_is_required_the_model_chooses_the_tool(toy_client: TestCli
     assert last["finish_reason"] == "tool_calls" and not any("tool_calls" in each["delta"] for each in before)
 
 
+@pytest.mark.parametrize("model", MODELS[:2])
+@pytest.mark.parametrize("tool_choice", [{}, {"tool_choice": "auto"}])
+def test_a_model_may_choose_between_words_and_a_call(
+    toy_client: TestClient, model: str, tool_choice: dict[str, str]
+) -> None:
+    opening = toy_client.post("/tokenize", json={"model": model, "prompt": "{"}).json()["tokens"][-1]
+    for bias, is_call in ((100, True), (-100, False)):
+        body = {"model": model, "tools": TOOLS, "logit_bias": {str(opening): bias}, "n": 3, **tool_choice}
+        found = chat(toy_client, **body)["choices"]
+        for each in found:
+            assert ("tool_calls" in each["message"]) is is_call is (each["message"]["content"] is None)
+            assert each["finish_reason"] in ({"tool_calls"} if is_call else {"stop", "length"})
+        chunks = streamed(toy_client, **(body | {"n": 1}))
+        words = "".join(chunk["delta"].get("content", "") for chunk in chunks)
+        if is_call:
+            (call,) = found[0]["message"]["tool_calls"]
+            schema = CITY if call["function"]["name"] == "weather" else {"const": {}}
+            jsonschema_rs.validate(schema, json.loads(call["function"]["arguments"]))
+            assert chunks[-1]["delta"]["tool_calls"][0]["function"] == call["function"] and not words
+        else:
+            assert words == found[0]["message"]["content"] and words
+
+
 def test_a_conversation_may_hold_former_calls_and_what_the_tools_said(toy_client: TestClient) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
     messages = [
@@ -109,8 +132,6 @@ def test_a_conversation_may_hold_former_calls_and_what_the_tools_said(toy_client
 @pytest.mark.parametrize(
     ("body", "param", "sentence"),
     [
-        ({"tools": TOOLS}, "tool_choice", "tool_choice 'auto' is not supported"),
-        ({"tools": TOOLS, "tool_choice": "auto"}, "tool_choice", "pass 'required', a function, or 'none'"),
         ({"tool_choice": "required"}, "tool_choice", "tool_choice needs tools to choose from"),
         (
             {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fish"}}},
