@@ -88,7 +88,7 @@ def _read_header(path: Path) -> tuple[list[_Entry], dict[str, str], int]:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
     length = LENGTH.unpack(start)[0] if len(start) == LENGTH.size else 0
     if not 2 <= length <= size - LENGTH.size:
-        raise UserError(f"'{path}' is not a safetensors file, or is cut off; make it again or fetch it again")
+        raise UserError(f"'{path}' is not a safetensors file, or is cut off; make it again or download it again")
     try:
         with safe_open(path, framework="numpy") as found:
             slices = [(name, found.get_slice(name)) for name in found.offset_keys()]

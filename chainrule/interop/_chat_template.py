@@ -45,7 +45,7 @@ def chat_notes(chat: Chat | None) -> list[str]:
         return []
     if chat.written.is_plain:
         known = ", ".join(name for name in STYLES if name != chat.style)
-        return [f"its chat template is of no style known here ({known}); conversations are written as a transcript"]
+        return [f"its chat template is of no supported style ({known}); conversations are written as a transcript"]
     return [f"conversations are written in the style {chat.style}, told by the marks in its chat template"]
 
 

@@ -142,19 +142,19 @@ def take_in(parts: list[Part], theirs: Mapping[str, np.ndarray], shapes: Mapping
         if part.rows is not None:
             for name, array, rows in zip(part.theirs, given, part.rows, strict=True):
                 if array.ndim == 0 or array.shape[0] != rows:
-                    raise UserError(f"the tensor '{name}' is {_shape(array.shape)}; the settings want {rows} rows")
+                    raise UserError(f"the tensor '{name}' is {_shape(array.shape)}; the settings ask for {rows} rows")
         expected = shapes[part.ours]
         if part.change and given[0].size != prod(expected):  # then the layout cannot be changed
             found = f"the tensor '{part.theirs[0]}' is {_shape(given[0].shape)}"
-            raise UserError(f"{found}; the settings want {prod(expected):,} numbers")
+            raise UserError(f"{found}; the settings ask for {prod(expected):,} numbers")
         given = [part.change(array) if part.change else array for array in given]
         joined = given[0] if len(given) == 1 else _stack(part, given)
         if joined.shape != expected:
             names = " and ".join(f"'{name}'" for name in part.theirs)
-            raise UserError(f"{names} are {_shape(joined.shape)} together; the settings want {_shape(expected)}")
+            raise UserError(f"{names} are {_shape(joined.shape)} together; the settings ask for {_shape(expected)}")
         ours[part.ours] = np.array(joined, np.float32, order="C")  # a copy: the file is memory-mapped
         if not np.isfinite(ours[part.ours]).all():
-            raise UserError(f"'{part.theirs[0]}' has numbers that are not finite; fetch the weights again")
+            raise UserError(f"'{part.theirs[0]}' has numbers that are not finite; download the weights again")
     return ours
 
 

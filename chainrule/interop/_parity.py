@@ -51,7 +51,7 @@ class Check:
             return f"not checked with {self.reader}: {self.note}"
         if self.difference == inf:
             return f"checked with {self.reader}: {self.note or 'its logits are of another shape, or not numbers'}"
-        tokens = {None: "", True: ", cuts text alike", False: ", cuts text otherwise"}[self.same_tokens]
+        tokens = {None: "", True: ", tokenizes text alike", False: ", tokenizes text differently"}[self.same_tokens]
         limit = "" if self.limit is None else f" (limit {self.limit:.1e})" if self.limit else " (none allowed)"
         note = f"; {self.note}" if self.note else ""
         return (

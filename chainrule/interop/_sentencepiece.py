@@ -50,7 +50,7 @@ def read_spm(path: Path) -> Pieces:
     try:
         return _read(data, path)
     except (ValueError, LookupError, TypeError, AttributeError, struct.error):  # of bytes that are no such message
-        raise UserError(f"'{path}' is cut off, or is not a model of SentencePiece; fetch it again") from None
+        raise UserError(f"'{path}' is cut off, or is not a model of SentencePiece; download it again") from None
 
 
 def _read(data: bytes, path: Path) -> Pieces:
@@ -61,7 +61,9 @@ def _read(data: bytes, path: Path) -> Pieces:
             piece = dict(_fields(_as_bytes(value)))
             kind = piece.get(3, NORMAL)
             if kind not in (NORMAL, UNKNOWN, CONTROL, UNUSED):
-                raise UserError(f"'{path}' has pieces of kind {kind!r} (of a user, or bytes), which are not known here")
+                raise UserError(
+                    f"'{path}' has pieces of kind {kind!r} (user-defined, or bytes), which are not supported"
+                )
             if kind == NORMAL:
                 scores[_as_bytes(piece[1]).decode()] = _score(_as_bytes(piece.get(2, bytes(4))))
         elif number in KNOWN:
@@ -69,7 +71,7 @@ def _read(data: bytes, path: Path) -> Pieces:
     for where, known in KNOWN.items():
         for field, (name, wanted, default) in known.items():
             if (found := specs[where].get(field, default)) != wanted:
-                raise UserError(f"'{path}' has the setting {name}={found!r}; only {wanted} is known here")
+                raise UserError(f"'{path}' has the setting {name}={found!r}; only {wanted} is supported")
     if not scores:
         raise ValueError("no pieces")
     return Pieces(scores, _as_bytes(specs[NORMALIZER].get(CHARACTERS, b"")))

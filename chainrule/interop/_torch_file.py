@@ -51,7 +51,7 @@ def _plain(name: str, tensor: object) -> torch.Tensor:
     tensor = tensor.detach()
     if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.dtype not in DTYPES:
         what = ", ".join(str(each).removeprefix("torch.") for each in (tensor.layout, tensor.dtype, tensor.device))
-        raise UserError(f"the tensor '{name}' is stored in a way not known here ({what})")
+        raise UserError(f"the tensor '{name}' is stored in an unsupported way ({what})")
     if tensor.nbytes > tensor.untyped_storage().nbytes():
         raise UserError(f"the tensor '{name}' has more numbers than are stored for it")
     return tensor

@@ -35,7 +35,7 @@ def build(
     """A model with these weights, each checked. Rows that stand for no token of the tokenizer are dropped."""
     notes = chat_notes(tokenizer.chat)
     if config.num_layers > len(theirs):  # before memory is taken for them
-        raise UserError(f"the settings speak of {config.num_layers:,} layers, but the files hold {len(theirs)} tensors")
+        raise UserError(f"the settings ask for {config.num_layers:,} layers, but the files hold {len(theirs)} tensors")
     if tokenizer.vocabulary_size > vocabulary_size:
         found = f"the tokenizer has {tokenizer.vocabulary_size:,} tokens but the model {vocabulary_size:,}"
         raise UserError(f"{found}; they do not belong together")
@@ -64,7 +64,7 @@ def refuse_sizes(width: int, rows: Iterable[int], theirs: Mapping[str, np.ndarra
     """Refuse settings whose largest matrix has more numbers than the files hold, before memory is taken for it."""
     held = sum(array.size for array in theirs.values())
     if width * max(rows) > held:
-        raise UserError(f"the settings speak of {max(rows):,} x {width:,} numbers, but the files hold {held:,} in all")
+        raise UserError(f"the settings ask for {max(rows):,} x {width:,} numbers, but the files hold {held:,} in all")
 
 
 def fill(model: NeuralModel, ours: dict[str, np.ndarray]) -> None:
@@ -80,7 +80,7 @@ def require(settings: Settings, name: str, allowed: Collection[object], default:
     value = settings.get(name, default)
     if value not in allowed:
         shown = " or ".join(str(each) for each in allowed)
-        raise UserError(f"'{name}' is {value!r} in the model's settings; only {shown} is known here")
+        raise UserError(f"'{name}' is {value!r} in the model's settings; only {shown} is supported")
 
 
 def whole(settings: Settings, name: str, default: int | None = None) -> int:

@@ -50,7 +50,9 @@ class AccessPolicy:
         self._check_host(headers.get("host", ""))
         self._check_origin(headers)
         if self.key is not None and not self._has_key(headers.get("authorization", "")):
-            raise APIError(401, "this server requires its key: Authorization: Bearer KEY", "invalid_api_key")
+            raise APIError(
+                401, "this server requires an API key; send it as: Authorization: Bearer KEY", "invalid_api_key"
+            )
         length = headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18:
             raise APIError(400, "the Content-Length header is not a whole number")
@@ -62,12 +64,14 @@ class AccessPolicy:
         if name in LOOPBACK or name == self.host.lower() or name in self.names:
             return
         if self.is_local or not _is_address(name):
-            raise APIError(400, "the Host header is not a name of this server; start it with --allow-host NAME", "host")
+            raise APIError(
+                400, "the Host header names another server; to accept it, start this one with --allow-host NAME", "host"
+            )
 
     def _check_origin(self, headers: Headers) -> None:
         origin = headers.get("origin")
         if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
-            raise APIError(400, "requests from pages of other sites are refused", "origin")
+            raise APIError(400, "cross-origin requests are refused", "origin")
 
     def _has_key(self, header: str) -> bool:
         """Whether an Authorization header has the key, as a bearer token or as the password of basic authentication."""

@@ -88,7 +88,7 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
     assert isinstance(error, HTTPException)
     if isinstance(error, APIError):
         return error_response(error)
-    sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
+    sentences = {404: "there is no such route", 405: "this route does not allow that method"}
     response = error_response(APIError(error.status_code, sentences.get(error.status_code, str(error.detail))))
     response.headers.update(error.headers or {})
     return response

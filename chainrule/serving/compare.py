@@ -32,7 +32,7 @@ class CompareRequest(RequestBody):
 def add_routes(app: FastAPI, service: Service) -> None:
     @app.post(
         "/compare",
-        summary="The bits of every piece of a text, by every model.",
+        summary="The bits that every model needs for each piece of a text.",
         response_model=None,
         responses=declare(),
     )

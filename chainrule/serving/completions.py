@@ -109,7 +109,7 @@ class CompletionRequest(GenerationRequest):
         | SomeIds
         | Annotated[list[Text], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
         | Annotated[list[SomeIds], Field(min_length=1, max_length=MOST_PROMPTS, fail_fast=True)]
-    ) = Field("", description="Text, texts, ids, or lists of ids. Ids are read as they are, nothing is put in front.")
+    ) = Field("", description="Text, texts, ids, or lists of ids. Ids are read as they are, with nothing put in front.")
     max_tokens: Annotated[int, Field(ge=0, le=MOST_TOKENS)] | None = 16
     best_of: Annotated[int, Field(ge=1, le=MOST_SAMPLES)] | None = None
     echo: bool | None = False

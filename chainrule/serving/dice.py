@@ -53,7 +53,7 @@ class Face(TypedDict):
 def add_routes(app: FastAPI, service: Service) -> None:
     @app.post(
         "/dice",
-        summary="Roll the dice of several models with one number.",
+        summary="Draw the next token of several models with one random number.",
         response_model=None,
         responses=declare(),
     )
@@ -69,7 +69,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
                 columns.append({"model": served.id, "error": error.sentence})
         return {"roll": body.roll, "columns": columns}
 
-    @app.get("/rolls", summary="The numbers that a seed rolls with.", responses=ERRORS)
+    @app.get("/rolls", summary="The random numbers of a seed.", responses=ERRORS)
     async def rolls(
         seed: Annotated[int, Query(ge=0, le=2**63 - 1)], count: Annotated[int, Query(ge=1, le=MOST_ROLLS)] = 100
     ) -> JsonObject:

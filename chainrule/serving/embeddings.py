@@ -32,10 +32,14 @@ class EmbeddingRequest(RequestBody):
         | SomeIds
         | Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
         | Annotated[list[SomeIds], Field(min_length=1, max_length=MOST_TEXTS, fail_fast=True)]
-    ) = Field(description="Text, texts, ids, or lists of ids. Ids are read as they are, nothing is put in front.")
+    ) = Field(description="Text, texts, ids, or lists of ids. Ids are read as they are, with nothing put in front.")
     encoding_format: Literal["float", "base64"] | None = "float"
-    dimensions: Annotated[int, Field(ge=1)] | None = Field(None, description="Only what the model's vectors have.")
-    pooling: Literal["mean", "last"] | None = Field("mean", description="Over all tokens, or after the last one.")
+    dimensions: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="The length of the model's vectors; any other is refused."
+    )
+    pooling: Literal["mean", "last"] | None = Field(
+        "mean", description="The mean over all tokens, or the vector after the last one."
+    )
     user: Annotated[str, Field(max_length=1000)] | None = Field(None, description="Ignored.")
 
     @property

@@ -45,7 +45,7 @@ def error_response(error: APIError) -> JSONResponse:
 
 
 def internal_error() -> APIError:
-    return APIError(500, "something went wrong inside the server; its log says what", "bug")
+    return APIError(500, "internal error; the server's log has the details", "bug")
 
 
 def shutting_down() -> APIError:

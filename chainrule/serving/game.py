@@ -20,7 +20,9 @@ MOST_TOKENS = 4096  # read of one document
 
 def add_routes(app: FastAPI, service: Service) -> None:
     @app.get(
-        "/passages", summary="A passage of a run's own text: its beginning, and its continuation.", responses=declare()
+        "/passages",
+        summary="A passage of the text that a run was trained on: its beginning and its continuation.",
+        responses=declare(),
     )
     async def passage(
         model: Annotated[str | None, Query(max_length=4096)] = None,

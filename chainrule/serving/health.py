@@ -12,7 +12,12 @@ from chainrule.serving.service import Service
 def add_routes(app: FastAPI, service: Service) -> None:
     scheduler = service.scheduler
 
-    @app.get("/health", summary="Whether requests are taken.", response_model=None, responses=declare(HealthResponse))
+    @app.get(
+        "/health",
+        summary="Whether the server accepts requests.",
+        response_model=None,
+        responses=declare(HealthResponse),
+    )
     async def health() -> JsonObject:
         if scheduler.is_draining:
             raise shutting_down()

@@ -14,7 +14,7 @@ TABLE = Path("report") / "table.json"
 def add_routes(app: FastAPI, service: Service) -> None:
     served = {each.run.path.resolve(): each.id for each in service.models}
 
-    @app.get("/leaderboards", summary="The tables of the comparisons that are served.", responses=declare())
+    @app.get("/leaderboards", summary="The results of comparisons.", responses=declare())
     async def leaderboards() -> JsonObject:
         return {"data": [_read(folder, served) for folder in service.comparisons]}
 

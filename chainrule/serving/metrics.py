@@ -15,11 +15,11 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.requests = self._counter("requests", "Requests answered.", "route", "status")
         self.prompt_tokens = self._counter("prompt_tokens", "Tokens of prompts.", "model")
-        self.generated_tokens = self._counter("generated_tokens", "Tokens that were drawn.", "model")
+        self.generated_tokens = self._counter("generated_tokens", "Tokens generated.", "model")
         self.seconds = self._histogram("request_seconds", "From a request to the end of its answer.", "route")
         self.first_token = self._histogram("first_token_seconds", "From a request to its first token.", "model")
-        self._waiting = Gauge("chainrule_waiting", "Samples that wait for a place.", registry=self.registry)
-        self._decoding = Gauge("chainrule_decoding", "Samples that are being drawn.", registry=self.registry)
+        self._waiting = Gauge("chainrule_waiting", "Samples waiting for a place in the batch.", registry=self.registry)
+        self._decoding = Gauge("chainrule_decoding", "Samples being generated.", registry=self.registry)
 
     def _counter(self, name: str, description: str, *labels: str) -> Counter:
         return Counter(f"chainrule_{name}", description, labels, registry=self.registry)

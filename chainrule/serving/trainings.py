@@ -97,7 +97,7 @@ def thinned(history: list[Record]) -> list[Record]:
 def add_routes(app: FastAPI, service: Service) -> None:
     trainings = Trainings(service.models)
 
-    @app.get("/trainings", summary="Runs and trainings under way, with their latest figures.", responses=declare())
+    @app.get("/trainings", summary="Runs, and trainings in progress, with their latest figures.", responses=declare())
     def listed() -> JsonObject:
         return {"data": [summary(name, path) for name, path in trainings.table().items()]}
 

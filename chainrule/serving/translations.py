@@ -24,7 +24,7 @@ from chainrule.tasks._pairs import PairTask
 MOST_TEXTS = 256
 MOST_QUEUED_ROWS = 64  # of one request at a time, so that others find room between them
 MOST_ALIGNED = 128  # tokens of a source that is analysed
-Width = Annotated[int, Field(ge=1, le=64, description="How many hypotheses are kept; 1 is greedy.")]
+Width = Annotated[int, Field(ge=1, le=64, description="The width of the beam; 1 is greedy.")]
 
 
 class TranslationRequest(RequestBody):
@@ -36,7 +36,7 @@ class TranslationRequest(RequestBody):
     n: Annotated[int, Field(ge=1, le=64)] = 1
     length_penalty: Annotated[Number, Field(ge=-10, le=10, description="Above 0 favours long texts.")] = 1.0
     max_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] = 200
-    alignments: bool = Field(False, description="Add which words came from which: '0-0 1-2', source first.")
+    alignments: bool = Field(False, description="Add the word alignment: '0-0 1-2', source first.")
 
     @property
     def texts(self) -> list[str]:
@@ -52,14 +52,14 @@ class AlignmentRequest(RequestBody):
 def add_routes(app: FastAPI, service: Service) -> None:
     @app.post(
         "/v1/translate",
-        summary="Write one text from another.",
+        summary="Translate or summarise texts.",
         response_model=None,
         responses=declare(TranslationResponse),
     )
     async def translate(body: TranslationRequest, request: Request) -> JsonObject:
         served, task = service.models.translator(body.model)
         if body.n > body.beam:
-            sentence = f"a beam of {body.beam} finds no more than {body.beam} texts, and n is {body.n}; widen the beam"
+            sentence = f"n must be at most the width of the beam, got n {body.n} and beam {body.beam}; use a wider beam"
             raise APIError(400, sentence, "invalid_value", "n")
         jobs = await asyncio.to_thread(_make_jobs, served, task, body)
         return await until_disconnect(request, _translate(service, served, task, body, jobs))

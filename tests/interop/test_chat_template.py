@@ -81,7 +81,7 @@ def test_an_unknown_template_is_told(folder: Path):
     found = read_huggingface(folder)
     assert found.tokenizer.chat == Chat("transcript")
     assert found.notes == [
-        "its chat template is of no style known here (chatml, llama-2, llama-3, zephyr, mistral, mistral-v1, "
+        "its chat template is of no supported style (chatml, llama-2, llama-3, zephyr, mistral, mistral-v1, "
         "mistral-v3); conversations are written as a transcript"
     ]
 

@@ -273,11 +273,14 @@ def test_kinds_of_pieces_survive_the_way_there_and_back(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"token_type": [*[*PIECES.values()][:-1], 7]}, "has kinds of tokens that are not known here"),
-        ({"token_type": [*[*PIECES.values()][:-1], [1]]}, "has kinds of tokens that are not known here"),
-        ({"token_type": [1, 2]}, "has kinds of tokens that are not known here"),
-        ({"token_type": [*[*PIECES.values()][:-1], 2]}, "is not the SentencePiece that is known here"),
-        ({"bos_token_id": 3}, "is not the SentencePiece that is known here"),
+        ({"token_type": [*[*PIECES.values()][:-1], 7]}, "has kinds of tokens that are not supported"),
+        ({"token_type": [*[*PIECES.values()][:-1], [1]]}, "has kinds of tokens that are not supported"),
+        ({"token_type": [1, 2]}, "has kinds of tokens that are not supported"),
+        (
+            {"token_type": [*[*PIECES.values()][:-1], 2]},
+            "is not SentencePiece's usual BPE, and nothing else is supported",
+        ),
+        ({"bos_token_id": 3}, "is not SentencePiece's usual BPE, and nothing else is supported"),
         ({"tokens": [*[*PIECES][:-1], "a" * 600]}, "has a piece of more than 512 characters"),
     ],
 )
@@ -289,8 +292,8 @@ def test_pieces_that_are_not_known_are_refused(changes: dict[str, Any], told: st
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"pre": None}, r"cuts text in a way not known here \('default'\)"),
-        ({"pre": "default"}, r"cuts text in a way not known here \('default'\)"),
+        ({"pre": None}, r"cuts text in an unsupported way \('default'\)"),
+        ({"pre": "default"}, r"cuts text in an unsupported way \('default'\)"),
         ({"tokens": ["a", "b", "ab", "<x>", "<x>", "</s>"]}, "has a token twice"),
         ({"tokens": ["a", "b", "ab", "a", "<x>", "</s>"], "token_type": [1, 1, 1, 1, 3, 3]}, "has a token twice"),
         ({"tokens": ["a", "b", "ab", "<w>", "</s>", "</s>"]}, "has a token twice"),

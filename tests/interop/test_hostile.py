@@ -164,12 +164,15 @@ def test_parameters_are_weights_too(folder: Path):
 @pytest.mark.parametrize(
     ("norm", "told"),
     [
-        (lambda: torch.ones(32).to_sparse(), "is stored in a way not known here (sparse_coo, float32, cpu)"),
-        (lambda: torch.ones(32, device="meta"), "is stored in a way not known here (strided, float32, meta)"),
-        (lambda: torch.quantize_per_tensor(torch.ones(32), 0.1, 0, torch.qint8), "not known here (strided, qint8, cpu"),
+        (lambda: torch.ones(32).to_sparse(), "is stored in an unsupported way (sparse_coo, float32, cpu)"),
+        (lambda: torch.ones(32, device="meta"), "is stored in an unsupported way (strided, float32, meta)"),
+        (
+            lambda: torch.quantize_per_tensor(torch.ones(32), 0.1, 0, torch.qint8),
+            "an unsupported way (strided, qint8, cpu",
+        ),
         (lambda: torch.ones(1).expand(1 << 40), "has more numbers than are stored for it"),
         (lambda: torch.ones(32, dtype=torch.int64), "is of type int64; weights must be floating-point numbers"),
-        (lambda: torch.ones(32, dtype=torch.complex64), "is stored in a way not known here (strided, complex64, cpu)"),
+        (lambda: torch.ones(32, dtype=torch.complex64), "is stored in an unsupported way (strided, complex64, cpu)"),
         (lambda: [1.0] * 32, "'model.norm.weight' in the checkpoint must be a tensor, found list"),
     ],
 )
@@ -247,7 +250,7 @@ def test_gguf_files_that_declare_what_they_do_not_hold(tmp_path: Path, data: byt
         (b"token_embd.weight", (1 << 62, 0), "'token_embd.weight' has no numbers"),
         (b"token_embd.weight", (0, 1 << 63), "'token_embd.weight' has no numbers"),
         (b"blk.0.attn_q.weight", (256, 4), "has 4 rows, which are no pairs of 4 heads"),
-        (b"blk.0.attn_v.weight", (256, 2), "the settings want 16 rows"),
+        (b"blk.0.attn_v.weight", (256, 2), "the settings ask for 16 rows"),
     ],
 )
 def test_gguf_tensors_of_another_shape_are_refused(file: Path, name: bytes, sizes: tuple[int, int], told: str):
@@ -264,7 +267,7 @@ def test_settings_of_more_numbers_than_can_be_counted(tmp_path: Path):
     settings = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(settings | {"n_positions": 2**31 - 1, "n_embd": 2**31 - 4}))
     sentence = refused(lambda: read_huggingface(tmp_path))
-    assert "the settings speak of" in sentence
+    assert "the settings ask for" in sentence
     assert "numbers, but the files hold" in sentence
 
 

@@ -249,8 +249,8 @@ def test_nothing_in_torchs_file_is_run(folder, monkeypatch):
         ("final_logits_bias", None, "1 tensor of this architecture is missing: final_logits_bias"),
         ("model.shared.weight", None, "1 tensor of this architecture is missing: model.shared.weight"),
         ("model.encoder.layer_norm.weight", lambda _: torch.ones(32), "1 tensor is not of the architecture"),
-        ("model.encoder.layers.0.fc2.weight", lambda x: x[:, 1:], "are 32 x 47 together; the settings want 32 x 48"),
-        ("model.encoder.layers.0.self_attn.k_proj.bias", lambda x: x[1:], "the settings want 32 rows"),
+        ("model.encoder.layers.0.fc2.weight", lambda x: x[:, 1:], "are 32 x 47 together; the settings ask for 32 x 48"),
+        ("model.encoder.layers.0.self_attn.k_proj.bias", lambda x: x[1:], "the settings ask for 32 rows"),
         ("final_logits_bias", lambda x: x[:, 1:], "'final_logits_bias' is 1 x"),
         ("model.shared.weight", lambda x: x[1:], "'model.shared.weight' are"),
         ("model.shared.weight", lambda x: x * float("nan"), "has numbers that are not finite"),
@@ -281,25 +281,25 @@ def test_tensors_that_do_not_fit_are_refused(folder, name, change, sentence):
             {"activation_function": "mish"},
             "'activation_function' is 'mish' in the model's settings; only swish or silu",
         ),
-        ({"normalize_before": True}, "'normalize_before' is True in the model's settings; only False is known here"),
+        ({"normalize_before": True}, "'normalize_before' is True in the model's settings; only False is supported"),
         ({"normalize_embedding": True}, "'normalize_embedding' is True"),
         ({"add_final_layer_norm": True}, "'add_final_layer_norm' is True"),
         ({"static_position_embeddings": False}, "'static_position_embeddings' is False"),
         ({"tie_word_embeddings": False}, "'tie_word_embeddings' is False"),
         ({"scale_embedding": "yes"}, "'scale_embedding' is 'yes'"),
-        ({"decoder_ffn_dim": 40}, "'decoder_ffn_dim' is 40 in the model's settings; only 48 is known here"),
+        ({"decoder_ffn_dim": 40}, "'decoder_ffn_dim' is 40 in the model's settings; only 48 is supported"),
         ({"decoder_attention_heads": 2}, "'decoder_attention_heads' is 2"),
         ({"encoder_attention_heads": 5, "decoder_attention_heads": 5}, "an even multiple of num_heads, got 32 and 5"),
         ({"decoder_start_token_id": 0}, "'decoder_start_token_id' is 0"),
-        ({"eos_token_id": 2}, "'eos_token_id' is 2 in the model's settings; only 0 is known here"),
+        ({"eos_token_id": 2}, "'eos_token_id' is 2 in the model's settings; only 0 is supported"),
         ({"pad_token_id": None}, "'pad_token_id' is None"),
         ({"vocab_size": 10}, "tokens but the model 10; they do not belong together"),
         ({"encoder_layers": 1}, "16 tensors are not of the architecture that the settings describe"),
         ({"decoder_layers": 4}, "26 tensors of this architecture are missing: model.decoder.layers.3.self_attn.q_proj"),
-        ({"encoder_layers": 10**9}, "the settings speak of 1,000,000,003 layers, but the files hold"),
+        ({"encoder_layers": 10**9}, "the settings ask for 1,000,000,003 layers, but the files hold"),
         (
             {"d_model": 2**31 - 8, "encoder_ffn_dim": 2**31 - 1, "decoder_ffn_dim": 2**31 - 1},
-            "the settings speak of 2,147,483,647 x 2,147,483,640 numbers, but the files hold",
+            "the settings ask for 2,147,483,647 x 2,147,483,640 numbers, but the files hold",
         ),
         ({"d_model": "32"}, "'d_model' in the model's settings must be a whole number above zero"),
     ],
@@ -363,7 +363,7 @@ def test_what_is_said_of_languages_and_of_pieces_without_a_row(folder):
 def test_other_encoder_decoders_are_refused_by_their_name(folder):
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"model_type": "t5"}))
-    with pytest.raises(UserError, match="holds a model of type 't5'; known here are gpt2, .*, marian"):
+    with pytest.raises(UserError, match="holds a model of type 't5'; supported are gpt2, .*, marian"):
         read_model(folder)
 
 

@@ -94,10 +94,10 @@ def test_scores_with_many_digits_survive_the_file(tmp_path, score):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (field(2, field(3, 2)), "has the setting model_type=2; only 1 is known here"),
-        (field(2, field(24, 1)), "has the setting treat_whitespace_as_suffix=1; only 0 is known here"),
-        (field(3, field(3, 0)), "has the setting add_dummy_prefix=0; only 1 is known here"),
-        (field(3, field(4, 0)), "has the setting remove_extra_whitespaces=0; only 1 is known here"),
+        (field(2, field(3, 2)), "has the setting model_type=2; only 1 is supported"),
+        (field(2, field(24, 1)), "has the setting treat_whitespace_as_suffix=1; only 0 is supported"),
+        (field(3, field(3, 0)), "has the setting add_dummy_prefix=0; only 1 is supported"),
+        (field(3, field(4, 0)), "has the setting remove_extra_whitespaces=0; only 1 is supported"),
         (piece("<me>", 0.0, USER_DEFINED), "has pieces of kind 4"),
         (piece("b", float("nan")), "is cut off, or is not a model of SentencePiece"),
         (field(1, field(1, 5)), "is cut off, or is not a model of SentencePiece"),

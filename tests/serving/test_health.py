@@ -23,7 +23,7 @@ def test_names_are_looked_up_in_a_table_and_nowhere_else(client: Client, runs: d
 
 
 def test_an_address_that_is_none_and_a_method_that_is_none(client: Client):
-    assert error_of(client.http.get("/v2"))["message"] == "there is nothing at this address"
+    assert error_of(client.http.get("/v2"))["message"] == "there is no such route"
     answer = client.http.get("/v1/completions")
     assert answer.status_code == 405 and answer.headers["allow"] == "POST" and error_of(answer)
 

@@ -30,7 +30,7 @@ def test_the_page_itself(client: Client):
 @pytest.mark.parametrize("path", ["/web/none.js", "/web/", "/web/..%2fapp.py", "/web/%2e%2e/app.py", "/web/app.js/x"])
 def test_anything_else_is_not_there(client: Client, path: str):
     answer = client.http.get(path)
-    assert answer.status_code == 404 and error_of(answer)["message"] == "there is nothing at this address"
+    assert answer.status_code == 404 and error_of(answer)["message"] == "there is no such route"
 
 
 def test_files_are_counted_under_one_name(client: Client):

@@ -134,7 +134,7 @@ def test_a_text_that_is_too_long_is_told_by_its_number(both: Client):
 
 def test_more_texts_than_the_beam_holds_are_refused(both: Client):
     error = both.refused("/v1/translate", text="rot", beam=2, n=3)
-    assert error["message"] == "a beam of 2 finds no more than 2 texts, and n is 3; widen the beam"
+    assert error["message"] == "n must be at most the width of the beam, got n 3 and beam 2; use a wider beam"
 
 
 LANGUAGE = {

@@ -116,7 +116,7 @@ def _decompress(path: Path, data: bytes) -> bytes:
         data = stream.unused_data.lstrip(b"\0")  # members may be padded
     text = b"".join(parts)
     if problem:
-        raise ArpaText(path, text).error(len(text), f"the compressed file {problem}; fetch it again")
+        raise ArpaText(path, text).error(len(text), f"the compressed file {problem}; download it again")
     return text
 
 

@@ -61,7 +61,7 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         if count > len(self.data) - self.place:
-            raise UserError(f"'{self.path}' is cut off, or declares more than it holds; fetch it again")
+            raise UserError(f"'{self.path}' is cut off, or declares more than it holds; download it again")
         piece = self.data[self.place : self.place + count].tobytes()
         self.place += count
         return piece
@@ -88,7 +88,9 @@ class _Reader:
         if kind == STRING:
             return self.text()
         if kind != ARRAY or depth > 1:
-            raise UserError(f"'{self.path}' has a setting of a type that GGUF does not know ({kind}); fetch it again")
+            raise UserError(
+                f"'{self.path}' has a setting of a type that GGUF does not know ({kind}); download it again"
+            )
         inner, count = self.whole("I"), self.whole("Q")
         if inner in SCALARS:
             size = struct.calcsize(f"<{SCALARS[inner]}")
@@ -112,7 +114,7 @@ def read_file(path: Path) -> tuple[dict[str, object], dict[str, StoredTensor]]:
         raise UserError(f"'{path}' is not a GGUF file, or is cut off")
     version = reader.whole("I")
     if version not in VERSIONS:
-        raise UserError(f"'{path}' is of GGUF version {version}; known here are {' and '.join(map(str, VERSIONS))}")
+        raise UserError(f"'{path}' is of GGUF version {version}; supported are {' and '.join(map(str, VERSIONS))}")
     tensors, settings = reader.whole("Q"), reader.whole("Q")
     found: dict[str, object] = {}
     for _ in range(_bounded(settings, reader)):
@@ -151,14 +153,16 @@ def _tensors(
     for name, shape, kind, offset in sorted(headers, key=lambda header: header[3]):
         if kind not in TYPES:
             known = ", ".join(each for each, _, _ in TYPES.values())
-            raise UserError(f"the tensor '{name}' of '{path}' is of a type not known here ({kind}); known are {known}")
+            raise UserError(
+                f"the tensor '{name}' of '{path}' is of an unsupported type ({kind}); supported are {known}"
+            )
         label, numbers, size = TYPES[kind]
         if shape[-1] % numbers:
             raise UserError(f"the tensor '{name}' of '{path}' has rows of {shape[-1]}, not a multiple of {numbers}")
         row = shape[-1] // numbers * size
         total = prod(shape[:-1]) * row
         if offset < reached or offset + total > len(data):
-            raise UserError(f"the tensor '{name}' of '{path}' lies beyond the file or over another; fetch it again")
+            raise UserError(f"the tensor '{name}' of '{path}' lies beyond the file or over another; download it again")
         if name in found:
             raise UserError(f"'{path}' has the tensor '{name}' twice")
         reached = offset + total

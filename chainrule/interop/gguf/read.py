@@ -52,12 +52,12 @@ def read_gguf(path: Path) -> LoadedTransformer:
     settings, stored = read_file(path)
     kind = settings.get("general.architecture")
     if not isinstance(kind, str) or kind not in OUTER:
-        raise UserError(f"'{path}' holds a model of type {kind!r}; known here are {', '.join(OUTER)}")
+        raise UserError(f"'{path}' holds a model of type {kind!r}; supported are {', '.join(OUTER)}")
     own = {name.partition(".")[2]: value for name, value in settings.items() if name.startswith(f"{kind}.")}
     names = names_of(str(kind), whole(own, "block_count"))
     unknown = [name for name in stored if name not in names]
     if unknown:
-        raise UserError(f"'{path}' has tensors that are not known here: {', '.join(unknown[:4])}")
+        raise UserError(f"'{path}' has unknown tensors: {', '.join(unknown[:4])}")
     config = (_llama if kind == "llama" else _gpt2)(own, "output.weight" not in stored)
     if "token_embd.weight" not in stored:
         raise UserError(f"'{path}' has no token_embd.weight, the vectors of its tokens")
@@ -71,7 +71,7 @@ def names_of(kind: str, layers: int) -> dict[str, str]:
     """{GGUF's name: Hugging Face's name} of every tensor that such a model may have."""
     inner, block = (LLAMA_NAMES, "model.layers") if kind == "llama" else (GPT2_NAMES, "transformer.h")
     if layers > MOST_LAYERS:
-        raise UserError(f"the settings speak of {layers:,} layers")
+        raise UserError(f"the settings ask for {layers:,} layers")
     found: dict[str, str] = {}
     for ending in ("weight", "bias"):
         found |= {f"{name}.{ending}": f"{there}.{ending}" for name, there in OUTER[kind].items()}

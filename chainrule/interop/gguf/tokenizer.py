@@ -58,7 +58,7 @@ def _byte_level(model: models.BPE, cut: str) -> tokenizers.Tokenizer:
     if cut in ("llama-bpe", "qwen2"):
         pattern = Regex(LLAMA3 if cut == "llama-bpe" else QWEN2)
         return byte_level_backend(model, pre_tokenizers.Split(pattern, behavior="isolated", invert=False))
-    raise UserError(f"the model's tokenizer cuts text in a way not known here ('{cut}'); known are {', '.join(CUTS)}")
+    raise UserError(f"the model's tokenizer cuts text in an unsupported way ('{cut}'); supported are {', '.join(CUTS)}")
 
 
 def _takes_whole_words(cut: str) -> bool:
@@ -84,14 +84,14 @@ def _read(settings: Settings, path: Path) -> Tokenizer:
         raise UserError(f"'{path}' has no tokenizer")
     kinds = own.get("token_type", [NORMAL] * len(words))
     if not isinstance(kinds, list) or len(kinds) != len(words) or not all(map(_is_kind, kinds)):
-        raise UserError(f"the tokenizer of '{path}' has kinds of tokens that are not known here")
+        raise UserError(f"the tokenizer of '{path}' has kinds of tokens that are not supported")
     end = own.get("eos_token_id")
     if type(end) is not int or not 0 <= end < len(words):
         raise UserError(f"the tokenizer of '{path}' ends texts with token {end}, but has {len(words)}")
     if kind == "llama":
         return _read_sentencepiece(own, words, kinds, words[end], path)
     if kind != "gpt2":
-        raise UserError(f"the tokenizer of '{path}' is of type {kind!r}; known here are gpt2 and llama")
+        raise UserError(f"the tokenizer of '{path}' is of type {kind!r}; supported are gpt2 and llama")
     tokenizer = _read_bpe(own, words, kinds, words[end], path)
     begins = own.get("add_bos_token", False) is True
     tokenizer.start = _token(own.get("bos_token_id"), words, path) if begins else None
@@ -105,7 +105,7 @@ def _read_sentencepiece(own: Settings, words: list[str], kinds: list[int], end: 
     is_known = tuple(words[1:3]) == SPECIAL[1:] and end == "</s>" and own.get("add_space_prefix", True) is True
     is_plain = UNKNOWN not in kinds[1:] and own.get("bos_token_id", 1) == 1
     if scores is None or not (is_known and is_plain):
-        raise UserError(f"the tokenizer of '{path}' is not the SentencePiece that is known here")
+        raise UserError(f"the tokenizer of '{path}' is not SentencePiece's usual BPE, and nothing else is supported")
     tokenizer = make_bpe_tokenizer(words, scores, f"of '{path}'", kinds)
     tokenizer.start = tokenizer.start if own.get("add_bos_token", True) is True else None
     return tokenizer

@@ -39,7 +39,7 @@ def read_json(path: Path) -> dict[str, object]:
     except OSError as error:
         raise UserError(f"cannot read '{path}': {error.strerror}") from None
     except (ValueError, RecursionError):
-        raise UserError(f"'{path}' is not valid JSON; fetch it again") from None
+        raise UserError(f"'{path}' is not valid JSON; download it again") from None
     if not isinstance(found, dict):
         raise UserError(f"'{path}' must hold a JSON object, found {type(found).__name__}")
     return found

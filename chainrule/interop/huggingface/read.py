@@ -26,7 +26,7 @@ def read_huggingface(folder: Path) -> LoadedTransformer:
     settings = read_json(folder / "config.json")
     kind = settings.get("model_type")
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise UserError(f"'{folder}' holds a model of type {kind!r}; known here are {', '.join(FAMILIES)}, marian")
+        raise UserError(f"'{folder}' holds a model of type {kind!r}; supported are {', '.join(FAMILIES)}, marian")
     read, parts = FAMILIES[kind]
     config = read(settings)
     tokenizer = read_tokenizer(folder, settings)
@@ -133,7 +133,7 @@ def _with_rotary(settings: Settings) -> dict[str, object]:
             raise UserError(f"the rotary settings of the model must be an object, got {scaling!r}")
         for kind in (scaling.get("rope_type", "default"), scaling.get("type", "default")):
             if kind != "default":
-                raise UserError(f"the model's rotary positions are of type '{kind}'; only plain ones are known here")
+                raise UserError(f"the model's rotary positions are of type '{kind}'; only plain ones are supported")
         found |= scaling
     return found
 
@@ -187,7 +187,9 @@ def _start(tokenizer: Tokenizer, folder: Path) -> int | None:
     if dressed == bare:
         return None
     if dressed[1:] != bare:
-        raise UserError(f"the tokenizer in '{folder}' puts more around a text than one token before it; known is that")
+        raise UserError(
+            f"the tokenizer in '{folder}' adds more to a text than one token in front, which is not supported"
+        )
     return int(dressed[0])
 
 

@@ -45,7 +45,7 @@ def read_llama2c(path: Path, tokenizer_path: Path | None = None) -> LoadedTransf
     shapes = _shapes(config, vocabulary)
     wanted = 4 * (HEADER + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes.values()))
     if size != wanted:
-        raise UserError(f"'{path}' has {size:,} bytes, but its header asks for {wanted:,}; fetch it again")
+        raise UserError(f"'{path}' has {size:,} bytes, but its header asks for {wanted:,}; download it again")
     tokenizer = read_tokenizer(tokenizer_path or _tokenizer_beside(path, vocabulary), vocabulary)
     return build(config, layout.llama, _tensors(path, config, shapes), tokenizer, vocabulary)
 

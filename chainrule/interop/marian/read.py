@@ -133,7 +133,7 @@ def _config(settings: Settings, target: Vocabulary, source_vocabulary_size: int 
 def _model(config: Config, theirs: Tensors, source: Vocabulary, target: Vocabulary) -> Model:
     layers = config.encoder_layers + config.decoder_layers
     if layers > len(theirs):  # before memory is taken for them
-        raise UserError(f"the settings speak of {layers:,} layers, but the files hold {len(theirs)} tensors")
+        raise UserError(f"the settings ask for {layers:,} layers, but the files hold {len(theirs)} tensors")
     refuse_sizes(config.width, (len(source.order), len(target.order), config.width_of_feedforward), theirs)
     with torch.device("meta"):  # no memory: the weights come from the file
         model = Model(config, len(target.order), eos=len(target.names))
@@ -173,14 +173,14 @@ def _without_repeats(tensors: Tensors, config: Config) -> Tensors:
     held = [name for name in names if name in kept]
     for name in held[1:]:
         if not np.array_equal(kept[name], kept[held[0]]):
-            raise UserError(f"'{name}' and '{held[0]}' differ; the settings want one embedding for both")
+            raise UserError(f"'{name}' and '{held[0]}' differ; the settings ask for one embedding for both")
         del kept[name]
     if held:
         kept[names[0]] = kept.pop(held[0])
     for side in ("encoder", "decoder"):
         table = kept.pop(f"model.{side}.embed_positions.weight", None)
         if table is not None and not _are_sinusoids(table, config.width):
-            raise UserError(f"'model.{side}.embed_positions.weight' are not sinusoids; only those are known here")
+            raise UserError(f"'model.{side}.embed_positions.weight' are not sinusoids; only those are supported")
     return kept
 
 
