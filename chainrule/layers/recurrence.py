@@ -12,10 +12,18 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from chainrule.kernels import gru
+from chainrule.layers.autocast import autocast_dtype
 from chainrule.layers.gradient_context import GradientContext
+from chainrule.layers.product import is_for_onednn, multiply
+from chainrule.layers.training_kernels import are_plain
 
 
-class _ElmanContext(GradientContext, Protocol):
+class _Context(GradientContext, Protocol):
+    precision: torch.dtype  # of products over all steps
+
+
+class _ElmanContext(_Context, Protocol):
     nonlinearity: str
 
 
@@ -31,7 +39,7 @@ class ElmanSteps(Function):
         for step, old, new in zip(projected.unbind(), steps, steps[1:], strict=False):
             squash(torch.addmm(step, old, transposed, out=new))
         ctx.save_for_backward(hidden, weight)
-        ctx.nonlinearity = nonlinearity
+        ctx.nonlinearity, ctx.precision = nonlinearity, autocast_dtype(weight)
         return hidden[1:]
 
     @staticmethod
@@ -44,14 +52,14 @@ class ElmanSteps(Function):
         else:
             slopes = new * (1 - new) if ctx.nonlinearity == "logistic" else 1 - new * new
         gates, _, before = _descend(gradient, slopes.unsqueeze(2), None, weight)
-        return gates, before, _weight_gradient(gates, hidden), None
+        return gates, before, _weight_gradient(gates, hidden, ctx.precision), None
 
 
 class UGRNNSteps(Function):
     """R = tanh(first half of p_t + W h_{t-1}), G = σ(second half), h_t = R + G ⊙ (h_{t-1} - R)."""
 
     @staticmethod
-    def forward(ctx: GradientContext, projected: Tensor, before: Tensor, weight: Tensor) -> Tensor:
+    def forward(ctx: _Context, projected: Tensor, before: Tensor, weight: Tensor) -> Tensor:
         hidden, gates = _room(projected, before), torch.empty_like(projected)
         steps = hidden.unbind()
         candidates, updates = (part.unbind() for part in gates.chunk(2, -1))
@@ -60,11 +68,12 @@ class UGRNNSteps(Function):
             torch.addmm(step, steps[t], transposed, out=both)
             torch.lerp(candidates[t].tanh_(), steps[t], updates[t].sigmoid_(), out=steps[t + 1])
         ctx.save_for_backward(hidden, gates, weight)
+        ctx.precision = autocast_dtype(weight)
         return hidden[1:]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: _Context, gradient: Tensor) -> tuple[Tensor, ...]:
         hidden, gates, weight = ctx.saved_tensors
         candidate, update = gates.chunk(2, -1)
         slopes = gates.new_empty(*candidate.shape[:2], 2, candidate.shape[2])  # (time, batch, gates, width)
@@ -72,17 +81,26 @@ class UGRNNSteps(Function):
         torch.mul(rest, 1 - candidate * candidate, out=slopes[:, :, 0])
         torch.mul(hidden[:-1] - candidate, rest.mul_(update), out=slopes[:, :, 1])
         inner, _, before = _descend(gradient, slopes, update, weight)
-        return inner, before, _weight_gradient(inner, hidden)
+        return inner, before, _weight_gradient(inner, hidden, ctx.precision)
+
+
+class _GRUContext(_Context, Protocol):
+    has_kernels: bool
 
 
 class GRUSteps(Function):
     """r, z = σ(p_t + W h_{t-1} + c), n = tanh(p_t + r ⊙ (W h_{t-1} + c)), h_t = n + z ⊙ (h_{t-1} - n)."""
 
     @staticmethod
-    def forward(ctx: GradientContext, projected: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: _GRUContext, projected: Tensor, before: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         hidden, gates = _room(projected, before), torch.empty_like(projected)
         width = hidden.shape[2]
         new = torch.empty_like(hidden[1:])
+        ctx.has_kernels, ctx.precision = are_plain(projected, before, weight, bias), autocast_dtype(weight)
+        if ctx.has_kernels:
+            _gru_by_kernels(projected, weight, bias, gates, new, hidden)
+            ctx.save_for_backward(hidden, gates, new, weight)
+            return hidden[1:]
         steps, candidates, transposed = hidden.unbind(), new.unbind(), weight.t()
         projected_rz, projected_n = (part.unbind() for part in projected.split([2 * width, width], -1))
         both, recalled = (part.unbind() for part in gates.split([2 * width, width], -1))
@@ -97,8 +115,11 @@ class GRUSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: _GRUContext, gradient: Tensor) -> tuple[Tensor, ...]:
         hidden, gates, new, weight = ctx.saved_tensors
+        if ctx.has_kernels:
+            inner, projected, before = _gru_back_by_kernels(gradient, gates, new, hidden, weight)
+            return projected, before, _weight_gradient(inner, hidden, ctx.precision), inner.sum((0, 1))
         time, batch, width = new.shape
         reset, update, recalled = gates.split(width, -1)
         slopes = gates.new_empty(time, batch, 3, width)  # of W h_{t-1} + c: one for r, z and n each
@@ -110,7 +131,31 @@ class GRUSteps(Function):
         inner, outer, before = _descend(gradient, slopes, update, weight)
         projected = inner.clone()
         torch.mul(outer, slope_of_n, out=projected[..., 2 * width :])
-        return projected, before, _weight_gradient(inner, hidden), inner.sum((0, 1))
+        return projected, before, _weight_gradient(inner, hidden, ctx.precision), inner.sum((0, 1))
+
+
+def _gru_by_kernels(
+    projected: Tensor, weight: Tensor, bias: Tensor, gates: Tensor, new: Tensor, hidden: Tensor
+) -> None:
+    """Fill gates, n and h of all steps: a product of matrices and one pass over it for each."""
+    arrays = [each.detach().numpy() for each in (projected.contiguous(), bias, gates, new, hidden)]
+    transposed = weight.t()
+    for t, (before, products) in enumerate(zip(hidden.unbind(), gates.unbind(), strict=False)):
+        torch.mm(before, transposed, out=products)
+        gru.step(*arrays, t)
+
+
+def _gru_back_by_kernels(
+    gradient: Tensor, gates: Tensor, new: Tensor, hidden: Tensor, weight: Tensor
+) -> tuple[Tensor, ...]:
+    """Gradients of all W h_{t-1} + c, of all p_t, and of h_0."""
+    inner, outer, total = torch.empty_like(gates), torch.empty_like(gates), _totals(gradient)
+    arrays = [each.numpy() for each in (total, gates, new, hidden, inner, outer)]
+    at_state, at_gates = total.unbind(), inner.unbind()
+    for t in reversed(range(len(gradient))):
+        gru.step_back(*arrays, t)
+        at_state[t].addmm_(at_gates[t], weight)
+    return inner, outer, total[0]
 
 
 def _room(projected: Tensor, before: Tensor) -> Tensor:
@@ -126,8 +171,7 @@ def _descend(gradient: Tensor, slopes: Tensor, keeps: Tensor | None, weight: Ten
     gradient and keeps (time, batch, width), slopes (time, batch, gates, width), weight (gates * width, width)
     """
     gates = torch.empty_like(slopes)
-    total = gradient.new_zeros(len(gradient) + 1, *gradient.shape[1:])  # of h_0 and all h_t
-    total[1:] = gradient
+    total = _totals(gradient)
     at_state, at_each_gate = total.unbind(), total.unsqueeze(2).unbind()
     by_gate, flat, slope = gates.unbind(), gates.flatten(2).unbind(), slopes.unbind()
     keep = None if keeps is None else keeps.unbind()
@@ -139,6 +183,18 @@ def _descend(gradient: Tensor, slopes: Tensor, keeps: Tensor | None, weight: Ten
     return gates.flatten(2), total[1:], total[0]
 
 
-def _weight_gradient(gates: Tensor, hidden: Tensor) -> Tensor:
+def _totals(gradient: Tensor) -> Tensor:
+    """(time + 1, batch, width): room for the gradient of h_0, and what those of all h_t begin with."""
+    total = gradient.new_empty(len(gradient) + 1, *gradient.shape[1:])
+    total[0], total[1:] = 0, gradient
+    return total
+
+
+def _weight_gradient(gates: Tensor, hidden: Tensor, precision: torch.dtype) -> Tensor:
     """Σ_t dL/da_t h_{t-1}ᵀ: (gates * width, width)."""
-    return gates.flatten(0, 1).t() @ hidden[:-1].flatten(0, 1)
+    of_gates, before = gates.flatten(0, 1), hidden[:-1].flatten(0, 1)
+    if precision != gates.dtype:
+        return (of_gates.to(precision).t() @ before.to(precision)).to(gates.dtype)
+    if is_for_onednn(of_gates.t(), before.t()):
+        return multiply(of_gates.t().contiguous(), before.t().contiguous())
+    return of_gates.t() @ before

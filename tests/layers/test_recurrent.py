@@ -95,6 +95,47 @@ def test_a_cell_equals_torchs_in_single_precision(make):
     torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("scale", [0.3, 30.0])
+def test_the_kernels_of_a_gru_agree_with_torchs_operations(scale):
+    """In single precision there are kernels, in double there are none; a large scale saturates the gates."""
+    shapes = ((20, 5, 3 * 48), (5, 48), (3 * 48, 48), (3 * 48,))
+    exact = [
+        (each * torch.randn(*shape)).requires_grad_() for shape, each in zip(shapes, [scale, 1, 0.1, 1], strict=True)
+    ]
+    single = [each.detach().float().requires_grad_() for each in exact]
+    weights, found = torch.randn(20, 5, 48), []
+    for given in (exact, single):
+        outputs = GRUSteps.apply(*given)
+        found.append((outputs, *torch.autograd.grad((outputs * weights).sum(), given)))
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(
+            ours.double(), theirs, rtol=1e-5, atol=2e-5 * max(1.0, float(theirs.detach().abs().max()))
+        )
+
+
+@pytest.mark.parametrize(
+    ("steps", "gates", "others"), [(ElmanSteps, 1, ["tanh"]), (UGRNNSteps, 2, []), (GRUSteps, 3, [None])]
+)
+def test_under_autocast_only_the_gradient_of_the_weight_is_rounded(steps, gates, others):
+    shapes = [(20, 5, 16 * gates), (5, 16), (16 * gates, 16), *[(16 * gates,)] * (None in others)]
+    given, settings = (
+        [torch.randn(*shape).float().requires_grad_() for shape in shapes],
+        [each for each in others if each],
+    )
+    found = []
+    for rounds in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=rounds):
+            outputs = steps.apply(*given, *settings)
+        found.append((outputs, *torch.autograd.grad(outputs.sum(), given)))
+    for at, (exact, rounded) in enumerate(zip(*found, strict=True)):
+        assert rounded.dtype == torch.float32
+        if at == 3:
+            assert not torch.equal(exact, rounded)
+            torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02 * float(exact.abs().max()))
+        else:
+            assert torch.equal(exact, rounded)
+
+
 def test_the_second_bias_of_a_gru_gets_torchs_gradient():
     ours = shake(GRU(INPUT, WIDTH))
     torchs = copy_to_torch(ours, nn.GRUCell(INPUT, WIDTH))
