@@ -6,7 +6,7 @@ which it has reached) and from trials beside it; larger sizes are guesses but fo
 """
 
 from dataclasses import dataclass, field, replace
-from math import log2
+from math import log2, sqrt
 from typing import Any, TypeVar
 
 Settings = dict[str, Any]
@@ -15,6 +15,7 @@ C = TypeVar("C")
 
 LARGE_VOCABULARY = 4096  # words or pieces; fewer are characters and bytes
 MEASURED_TOKENS = 1_000_000  # what the ladders were found on
+LSTM_GATES = 4
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,27 @@ def fit_budget(
     """What `for_budget` of a family gives: its settings, those of training, and why; `of_text` are settings that the
     text decides."""
     shape, training = recipes.choose(seconds, tokens, vocabulary_size)
-    config = replace(base, **shape, **of_text)  # type: ignore[type-var]
+    config = replace(base, **(shape | of_text))  # type: ignore[type-var]
     if "context_length" in shape:
         training = {"window": shape["context_length"], **training}
     budget = f"{seconds:,.0f} seconds of two laptop cores and {tokens:,} tokens"
     return config, training, [f"{describe(config)}: for {budget}"]
+
+
+def fit_recurrent_budget(
+    base: C, gates: int, seconds: float, tokens: int, vocabulary_size: int
+) -> tuple[C, Settings, list[str]]:
+    """The same for recurrent networks, whose widths are chosen for an LSTM: a cell with fewer gates is wider, so that
+    all have as many parameters."""
+
+    def widen(width: int) -> int:
+        """The multiple of 8 with which 2 gates width² + vocabulary width is nearest to the LSTM's."""
+        wanted = 2 * LSTM_GATES * width**2 + vocabulary_size * width
+        exact = (sqrt(vocabulary_size**2 + 8 * gates * wanted) - vocabulary_size) / (4 * gates)
+        return max(round(exact / 8), 1) * 8
+
+    shape, _ = RECURRENT.choose(seconds, tokens, vocabulary_size)
+    return fit_budget(base, RECURRENT, seconds, tokens, vocabulary_size, width=widen(shape["width"]))
 
 
 def describe(config: Any) -> str:
@@ -167,8 +184,9 @@ _WIDER: Ladder = (
     (450, {"width": 256, "input_dropout": 0.3, "dropout": 0.4}, _SLOWER),
     (1350, {"width": 320, "input_dropout": 0.35, "dropout": 0.45}, _SLOWER),  # a guess: see docs/log.md
 )
+_FASTER = {"matrix_learning_rate": 0.008}
 RECURRENT = Recipes(  # the same for every cell, so that a comparison of cells compares nothing else
-    few=Kind(((0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, {}), *_WIDER), _ONE_LAYER, _ADAM),
+    few=Kind(((0, {"width": 128, "input_dropout": 0.1, "dropout": 0.1}, _FASTER), *_WIDER), _ONE_LAYER, _ADAM),
     many=Kind(
         ((0, {"width": 128, "input_dropout": 0.05, "dropout": 0.05}, FEW_CANDIDATES), *_WIDER),
         _ONE_LAYER,

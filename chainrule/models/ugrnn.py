@@ -1,7 +1,7 @@
 """The UGRNN language model: one gate G decides how much is kept, h_t = G ⊙ h_{t-1} + (1 - G) ⊙ R."""
 
 from chainrule.layers.cells import UGRNN
-from chainrule.models._budgets import RECURRENT, Settings, fit_budget
+from chainrule.models._budgets import Settings, fit_recurrent_budget
 from chainrule.models._recurrent import DEFAULT_SIZE as DEFAULT_SIZE
 from chainrule.models._recurrent import DEFAULT_TOKENIZER as DEFAULT_TOKENIZER
 from chainrule.models._recurrent import RecurrentConfig as Config
@@ -16,4 +16,4 @@ class Model(RecurrentModel):
 
 
 def for_budget(seconds: float, tokens: int, vocabulary_size: int) -> tuple[Config, Settings, list[str]]:
-    return fit_budget(Config(), RECURRENT, seconds, tokens, vocabulary_size)
+    return fit_recurrent_budget(Config(), UGRNN.gates, seconds, tokens, vocabulary_size)

@@ -94,9 +94,19 @@ def test_a_minute_of_words_samples_fewer_candidates_than_ten(module):
     assert minute.sampled_head + minute.sampled_tail < ten.sampled_head + ten.sampled_tail
 
 
-def test_recurrent_cells_of_a_comparison_differ_in_nothing_but_the_cell():
-    shapes = [module.for_budget(60, 1_000_000, 10_000) for module in (elman, ugrnn, gru, lstm)]
-    assert len({(config.width, config.num_layers, config.dropout, str(recipe)) for config, recipe, _ in shapes}) == 1
+@pytest.mark.parametrize(("seconds", "vocabulary_size"), [(60, 65), (60, 10_000), (600, 257), (600, 10_000)])
+def test_recurrent_cells_of_a_comparison_have_as_many_parameters_and_differ_in_nothing_but_the_cell(
+    seconds, vocabulary_size
+):
+    modules = (lstm, gru, ugrnn, elman)
+    shapes = [module.for_budget(seconds, 1_000_000, vocabulary_size) for module in modules]
+    assert len({(config.num_layers, config.dropout, str(recipe)) for config, recipe, _ in shapes}) == 1
+    counts = [
+        module.Model(config, vocabulary_size, 0).num_parameters
+        for module, (config, *_) in zip(modules, shapes, strict=True)
+    ]
+    assert counts == pytest.approx([counts[0]] * 4, rel=0.04)
+    assert shapes[0][0].width == RECURRENT.choose(seconds, 1_000_000, vocabulary_size)[0]["width"]
 
 
 def test_settings_that_were_asked_for_stay_and_the_rest_is_chosen(text):
