@@ -1,5 +1,7 @@
 """The commands of the guides and of the README work, and what they print fits a terminal of 80 columns."""
 
+import gzip
+import json
 import os
 import re
 from pathlib import Path
@@ -8,10 +10,13 @@ from pydoc_data.topics import topics
 import pytest
 
 from tests.docs.shell import COLUMNS, ROOT, blocks, make_environment, run_on_terminal, with_small_budgets
+from tests.tagging.treebank import write as write_treebank
+from tests.tasks.toys import sentences, translate
 
 GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if blocks(page))
 TEXT = "\n\n".join(topics.values())[:60_000]
-FREE = re.compile(r"^chainrule (sample|prompt|evaluate)\b")  # what they print is text, however long its lines are
+# What these print is text, however long its lines are.
+FREE = re.compile(r"^chainrule ((sample|prompt|evaluate|translate|tag)\b|explain runs/de-en)")
 # Not run from the README: compare takes a minute for each model, and serve (see the tutorial's test) does not end.
 LEFT_OUT = ("chainrule compare", "chainrule serve")
 
@@ -27,7 +32,22 @@ def folder(tmp_path: Path) -> Path:
         (home / name).write_text(TEXT if name == "poems.txt" else TEXT[20_000:24_000])
     (home / "small.txt").write_text(TEXT[:20_000])
     (home / "start.txt").write_text("The function\n")
+    write_translations(home)
+    for name, count in (("en-train", 60), ("en-dev", 10), ("en-test", 10), ("new", 5)):
+        (home / f"{name}.conllu").write_text(write_treebank(count, seed=count))
     return home
+
+
+def write_translations(home: Path) -> None:
+    sources = sentences(200)
+    targets = [translate(each) for each in sources]
+    pairs = list(zip(sources, targets, strict=True))
+    (home / "pairs.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+    (home / "news.jsonl").write_text("".join(json.dumps({"article": a, "summary": b}) + "\n" for a, b in pairs))
+    for language, texts in (("de", sources), ("en", targets)):
+        (home / f"test.{language}").write_text("".join(f"{text}\n" for text in texts[:20]))
+        for name, part in (("train", texts[20:]), ("val", texts[:20])):
+            (home / f"{name}.{language}.gz").write_bytes(gzip.compress("".join(f"{each}\n" for each in part).encode()))
 
 
 def commands_of(block: str) -> list[str]:
@@ -42,13 +62,13 @@ def check_width(command: str, printed: str) -> None:
 
 
 def test_the_guides_have_commands_to_run() -> None:
-    assert {page.stem for page in GUIDES} >= {"comparing", "doctor", "generation", "interop", "mixing", "prompting"}
+    assert {page.stem for page in GUIDES} >= {"comparing", "doctor", "generation", "mixing", "tagging", "translation"}
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_every_command_of_a_guide_works(page: Path, folder: Path, tmp_path: Path) -> None:
     environment = make_environment(tmp_path / "bin")
-    if page.stem not in ("mixing", "doctor"):  # these train what they use
+    if page.stem not in ("mixing", "doctor", "translation", "tagging"):  # these train what they use
         run_on_terminal("chainrule train poems.txt", folder, environment)
     for command in (line for block in blocks(page) for line in commands_of(block)):
         check_width(command, run_on_terminal(with_small_budgets(command), folder, environment))
