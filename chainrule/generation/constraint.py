@@ -31,6 +31,7 @@ NO_TOKEN = (
 )
 MOST_KEPT = 32  # compiled constraints of a tokenizer
 MOST_CHARACTERS = 100_000  # of a schema, an expression or a grammar
+SAYS_OTHERWISE = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "$ref"}
 # One style, that of Python's json.dumps, so that no model is lost in white space.
 JSON_STYLE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
@@ -223,11 +224,31 @@ def _grammar(kind: str, source: str) -> str:
     if kind == "regex":  # where \d, \w and \s are of ASCII
         return LLMatcher.grammar_from_lark(f"start: /{regex_to_lark(source, 'dws')}/")
     if kind == "json_schema":
-        return LLMatcher.grammar_from_json_schema(_parse_schema(source), overrides=JSON_STYLE)  # type: ignore[arg-type]
+        schema = close_objects(_parse_schema(source))
+        return LLMatcher.grammar_from_json_schema(schema, overrides=JSON_STYLE)  # type: ignore[arg-type]
     try:
         return grammar_from("grammar", source)
     except ValueError as error:
         raise UserError(f"the grammar cannot be read: {_first_line(str(error))}") from None
+
+
+def close_objects(schema: Any) -> Any:
+    """The schema with objects that have the properties it names and no others, where it does not say otherwise.
+
+    JSON Schema would allow any others, and a small model that may go on does. (llama.cpp and xgrammar do the same.)
+    Parts of an allOf, which describe one object together, are left as they are.
+    """
+    if isinstance(schema, list):
+        return [close_objects(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {
+        key: value if key in ("allOf", "const", "enum", "default", "examples") else close_objects(value)
+        for key, value in schema.items()
+    }
+    if isinstance(schema.get("properties"), dict) and not schema.keys() & SAYS_OTHERWISE:
+        closed["additionalProperties"] = False
+    return closed
 
 
 def _parse_schema(source: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from chainrule.errors import UserError
-from chainrule.generation.constraint import JSON_STYLE, check_constraint
+from chainrule.generation.constraint import JSON_STYLE, check_constraint, close_objects
 from chainrule.generation.settings import Sampling
 from chainrule.serving.errors import APIError
 from chainrule.serving.requests import RequestBody, Text
@@ -105,7 +105,8 @@ class ToolCalling:
         """The settings of sampling that make an answer match."""
         if not self.is_optional:
             return {"json_schema": self.schema}
-        return {"grammar": CALL_OR_WORDS.format(schema=json.dumps({**self.schema, "x-guidance": JSON_STYLE}))}
+        schema = {**close_objects(self.schema), "x-guidance": JSON_STYLE}
+        return {"grammar": CALL_OR_WORDS.format(schema=json.dumps(schema))}
 
     @property
     def schema(self) -> JsonSchema:

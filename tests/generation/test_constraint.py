@@ -103,6 +103,27 @@ def test_json_matches_its_schema_whatever_the_model(kind: str, seed: int) -> Non
         jsonschema_rs.validate(PERSON, json.loads(each.text))
 
 
+def test_objects_have_no_properties_but_those_of_their_schema_unless_it_says_otherwise() -> None:
+    """As people write schemas: an object that might go on for ever would seldom be complete."""
+    tokenizer = trained("bytes")
+    age = {"properties": {"age": {"enum": [7]}}, "required": ["age"], "type": "object"}
+    family = {
+        "properties": {"father": age, "child": {"anyOf": [age]}},
+        "required": ["father", "child"],
+        "type": "object",
+    }
+    both = {"allOf": [age, {"properties": {"name": {"const": "Ann"}}, "required": ["name"]}]}
+
+    def draw(schema: dict[str, object], most: int = 300) -> list[str]:
+        settings = Sampling(seed=1, samples=20, max_tokens=most, json_schema=schema)
+        return [each.text for each in sample(Model(tokenizer), tokenizer, "", settings)]
+
+    assert set(draw(age)) == {'{"age": 7}'}
+    assert set(draw(family)) == {'{"father": {"age": 7}, "child": {"age": 7}}'}
+    assert all(each.startswith('{"age": 7, "name": "Ann"') for each in draw(both, 30))
+    assert any(each.startswith('{"age": 7, "') for each in draw(age | {"additionalProperties": True}, 20))
+
+
 @pytest.mark.parametrize("kind", OPEN)
 def test_a_text_matches_its_expression_and_its_grammar(kind: str) -> None:
     tokenizer, model = trained(kind), Model(trained(kind))
