@@ -138,11 +138,13 @@ def _gru_by_kernels(
     projected: Tensor, weight: Tensor, bias: Tensor, gates: Tensor, new: Tensor, hidden: Tensor
 ) -> None:
     """Fill gates, n and h of all steps: a product of matrices and one pass over it for each."""
-    arrays = [each.detach().numpy() for each in (projected.contiguous(), bias, gates, new, hidden)]
+    inputs, added, products, candidates, states = (
+        each.detach().numpy() for each in (projected.contiguous(), bias, gates, new, hidden)
+    )
     transposed = weight.t()
-    for t, (before, products) in enumerate(zip(hidden.unbind(), gates.unbind(), strict=False)):
-        torch.mm(before, transposed, out=products)
-        gru.step(*arrays, t)
+    for t, (before, product) in enumerate(zip(hidden.unbind(), gates.unbind(), strict=False)):
+        torch.mm(before, transposed, out=product)
+        gru.step(inputs, added, products, candidates, states, t)
 
 
 def _gru_back_by_kernels(
@@ -150,10 +152,12 @@ def _gru_back_by_kernels(
 ) -> tuple[Tensor, ...]:
     """Gradients of all W h_{t-1} + c, of all p_t, and of h_0."""
     inner, outer, total = torch.empty_like(gates), torch.empty_like(gates), _totals(gradient)
-    arrays = [each.numpy() for each in (total, gates, new, hidden, inner, outer)]
+    totals, products, candidates, states, to_gates, to_inputs = (
+        each.numpy() for each in (total, gates, new, hidden, inner, outer)
+    )
     at_state, at_gates = total.unbind(), inner.unbind()
     for t in reversed(range(len(gradient))):
-        gru.step_back(*arrays, t)
+        gru.step_back(totals, products, candidates, states, to_gates, to_inputs, t)
         at_state[t].addmm_(at_gates[t], weight)
     return inner, outer, total[0]
 
