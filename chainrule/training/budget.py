@@ -86,6 +86,15 @@ def choose_size_again(resolved: Resolved, task: Task, tokens: int, speed: float)
     return resolved if found is None else _take(resolved, *found)
 
 
+def choose_dropout_again(resolved: Resolved, task: Task, tokens: int, speed: float) -> Resolved:
+    """The same size, with the dropout for the speed that was measured of it: before, another model's was known, and a
+    larger one may use this machine twice as well."""
+    again = task.complete(choose_size_again(resolved, task, tokens, speed).config)
+    dropout = {name: value for name, value in vars(again).items() if name.endswith("dropout")}
+    config = replace(resolved.config, **dropout)
+    return replace(resolved, config=config) if config == again else resolved
+
+
 def _machine_ratio(total: float) -> float:
     """The speed of this machine relative to the reference. A short budget spends nothing on finding out."""
     if total < 60:
@@ -105,6 +114,7 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     if again != resolved:
         resolved = replace(again, config=task.complete(again.config))
         recipe, speed, reasons = choose_speed(resolved, task, measured)
+        resolved = choose_dropout_again(resolved, task, tokens, speed.training)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
     after = evaluation_seconds + WRITING_SECONDS + speed.model.num_parameters * WRITING_PER_PARAMETER

@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import log2, sqrt
 
 import numpy as np
 import torch
 
 from chainrule.data.batches import Ring, StreamBatches
 from chainrule.models import lstm, wordgram, wordnetwork
+from chainrule.models._budgets import dropout_of_short_text
 from chainrule.models._recurrent import RecurrentConfig
 from chainrule.progress import say
 from chainrule.tasks._vectors import vectors_by_counting
@@ -27,7 +27,6 @@ WIDTH, LARGER_WIDTH = 128, 200
 LARGER_FROM = 30.0  # epochs that there is time for with the smaller one
 LARGER_SPEED = 0.5  # beside the smaller one
 FEWEST_SAMPLED = 1500  # words from which on a sample of the vocabulary is scored in most of the training
-MUCH_DROPPED = 60_000  # tokens of a text that a network can learn by heart
 MANY_TOKENS = 300_000  # of a text that is read in larger batches
 
 
@@ -72,18 +71,8 @@ class TakesFreeCores(Callback):
             torch.set_num_threads(self._most)
 
 
-def choose_dropout(epochs: float, tokens: int) -> float:
-    """The more often a text is read, the more is dropped out, and the less the longer the text is.
-
-    Of up to MUCH_DROPPED tokens 0.1 if they are read twice, 0.36 if 8 times, 0.6 at most; half of that of four times as
-    many.
-    """
-    much = min(max(0.13 * log2(max(epochs, 1e-3)) - 0.03, 0.0), 0.6)
-    return round(much * min(sqrt(MUCH_DROPPED / tokens), 1.0), 3)
-
-
 def make_config(width: int, epochs: float, tokens: int) -> RecurrentConfig:
-    dropout = choose_dropout(epochs, tokens)
+    dropout = dropout_of_short_text(epochs, tokens)
     return RecurrentConfig(width=width, num_layers=1, input_scale=4.0, input_dropout=0.8 * dropout, dropout=dropout)
 
 

@@ -10,7 +10,7 @@ import chainrule
 from chainrule.errors import UserError
 from chainrule.evaluation.stream import evaluate_shards, spread
 from chainrule.models import attention, bow, elman, gru, lstm, mlp, transformer, ugrnn
-from chainrule.models._budgets import ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER, rung
+from chainrule.models._budgets import ATTENTION, BAG, MLP, RECURRENT, TRANSFORMER, dropout_of_characters, rung
 from chainrule.training.recipe import OPTIMIZERS, Recipe
 
 LINES = [f"line {i}: the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} today" for i in range(300)]
@@ -65,6 +65,27 @@ def test_what_was_measured_here_changes_the_size_but_not_what_was_asked_for(text
     resolved = found.value.args[0]
     assert resolved.config.width > 64 and resolved.config.ngram_dropout == 0.6
     assert resolved.config.dropout == 0.07
+
+
+def test_dropout_goes_by_the_speed_of_the_model_that_is_trained(text, monkeypatch):
+    from chainrule.training import budget
+
+    measured, speeds = budget.choose_speed, [3e7, 9e7]  # of the first guess, and of the size that this makes affordable
+
+    def pretend(*given):
+        recipe, speed, reasons = measured(*given)
+        return recipe, replace(speed, training=speeds.pop(0)), reasons
+
+    monkeypatch.setattr(budget, "choose_speed", pretend)
+    monkeypatch.setattr(budget, "divide_time", stop_after(budget.divide_time))
+    with pytest.raises(Resolved) as found:
+        chainrule.train(text, tokenizer="characters", minutes=2e-5)
+    resolved = found.value.args[0]
+    tokens = text.stat().st_size * 0.9
+    assert not speeds and 0 < resolved.config.dropout < 0.4
+    assert resolved.config.dropout == pytest.approx(
+        dropout_of_characters(9e7 * 2e-5 * 60 / tokens)["dropout"], abs=0.02
+    )
 
 
 class Resolved(Exception):
