@@ -8,10 +8,15 @@ import fcntl
 import os
 import pty
 import re
+import signal
+import socket
 import struct
 import subprocess
 import sys
 import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +64,34 @@ def run_on_terminal(block: str, folder: Path, environment: dict[str, str]) -> st
     code = process.wait(PATIENCE)
     assert code == 0, f"{block}\n{printed.decode()}\n{errors.read_text()}"
     return ESCAPE.sub("", printed.decode())
+
+
+def run(block: str, folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        ["sh", "-e", "-c", block], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
+    )
+    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
+@contextmanager
+def served(command: str, folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A server, from the line in which it says that it is ready."""
+    errors = folder / "serve.txt"
+    with errors.open("w") as said:
+        server = subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=folder, env=environment, stderr=said)
+        try:
+            until = time.monotonic() + PATIENCE
+            while "the page:" not in errors.read_text():
+                assert server.poll() is None and time.monotonic() < until, errors.read_text()
+                time.sleep(0.1)
+            yield
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(PATIENCE)

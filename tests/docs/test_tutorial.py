@@ -6,21 +6,13 @@ Blocks of `sh` are run; those of `shell` (installing) and `text` (output) are no
 import os
 import re
 import shutil
-import signal
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.docs.shell import make_environment
+from tests.docs.shell import ROOT, free_port, make_environment, run, served
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial" / "first-model.md"
-PATIENCE = 120.0  # seconds; no test is decided by a slow machine
 SMALL = 60_000  # characters of the tutorial's text that are enough here
 PORT = "8000"  # the page's
 
@@ -31,41 +23,10 @@ def blocks() -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
-
-
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """`chainrule` is that of this interpreter, whether it is installed as a script or not."""
     return make_environment(tmp_path / "bin") | {"COLUMNS": "80"}
-
-
-def run(block: str, folder: Path, environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        ["sh", "-e", "-c", block], cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE
-    )
-    assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
-@contextmanager
-def served(command: str, folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    """The server of the tutorial, from the line in which it says that it is ready."""
-    errors = folder / "serve.txt"
-    with errors.open("w") as said:
-        server = subprocess.Popen(["sh", "-c", f"exec {command}"], cwd=folder, env=environment, stderr=said)
-        try:
-            until = time.monotonic() + PATIENCE
-            while "the page:" not in errors.read_text():
-                assert server.poll() is None and time.monotonic() < until, errors.read_text()
-                time.sleep(0.1)
-            yield
-        finally:
-            server.send_signal(signal.SIGINT)
-            server.wait(PATIENCE)
 
 
 @pytest.mark.slow
