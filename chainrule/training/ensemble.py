@@ -48,6 +48,7 @@ from chainrule.training.ensemble_parts import (
     is_worth_a_network,
     learn,
     measure_reading,
+    part_of,
     split,
     train_byte_network,
 )
@@ -127,7 +128,7 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
     material = Material(request.inputs, request.validation, request.reading, request.splitting, BYTES)
     source = Task.open_data(material, NoSettings())
     try:
-        with new_run(path, request.overwrite) as folder:
+        with part_of("an ensemble"), new_run(path, request.overwrite) as folder:
             prepared = Task.prepare(material, NoSettings(), source, folder)
             _fill(request, path, folder, prepared, clock, train_part)
     except CountingIsBetter:

@@ -5,8 +5,9 @@ a second network, which began with other weights, takes their place.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -110,6 +111,15 @@ def _gather(streams: list[np.ndarray], sizes: list[np.ndarray], is_chosen: np.nd
         found.append(stream[1:][np.repeat(is_chosen[first : first + len(of_stream)], of_stream)])
         first += len(of_stream)
     return np.concatenate(found)
+
+
+@contextmanager
+def part_of(whole: str) -> Iterator[None]:
+    """Trainings inside are parts of a whole that cannot be resumed, so none of them says how to resume it."""
+    try:
+        yield
+    except Stopped as stop:
+        raise Stopped(f"interrupted; {whole} cannot be resumed, so train again", stop.exit_code) from None
 
 
 def compile_kernels() -> None:

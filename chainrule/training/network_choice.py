@@ -22,7 +22,7 @@ from chainrule.tasks.base import Material, NoSettings
 from chainrule.tasks.language import Task
 from chainrule.text.choice import Tokenization
 from chainrule.training.ensemble import from_all_over, is_open
-from chainrule.training.ensemble_parts import BYTES, TrainPart, split
+from chainrule.training.ensemble_parts import BYTES, TrainPart, part_of, split
 from chainrule.training.request import Request
 
 TRIALS_PART = 0.1  # of the time goes to each round of trials, or more where that is too short for them
@@ -59,7 +59,7 @@ def leaves_network_open(request: Request) -> bool:
 
 def choose_network(request: Request, train_part: TrainPart) -> Request:
     """The request with the architecture and the tokenizer that did best. `train_part` trains one model by itself."""
-    with TemporaryDirectory() as name:
+    with part_of("a trial"), TemporaryDirectory() as name:
         chosen = _choose(_read(request, Path(name)), 60 * float(request.settings["minutes"]), train_part)
     return replace(request, model=chosen.model, tokenization=Tokenization(tokenizer=chosen.tokens))
 

@@ -11,6 +11,7 @@ import pytest
 import chainrule
 from chainrule.data.corpus import Corpus
 from chainrule.data.shards import TokenShards
+from chainrule.errors import Stopped
 from chainrule.evaluation.score import NATS_PER_BIT
 from chainrule.models import contextmixing
 from chainrule.runs.folder import Run
@@ -106,6 +107,18 @@ def test_what_learns_beside_a_network_ends_with_it(learned_from: ensemble_parts.
     with pytest.raises(KeyboardInterrupt):
         ensemble_parts.learn(learned_from, words, 1e5, 600.0, has_network=True)
     assert time.perf_counter() - began < 300
+
+
+def test_an_interrupted_ensemble_leaves_nothing_and_does_not_say_how_to_resume_a_part(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(*given: object) -> None:
+        raise Stopped("stopped after step 5; resume with: chainrule train --resume runs/.poems.unfinished/trying", 130)
+
+    monkeypatch.setattr(ensemble, "make", interrupted)
+    with pytest.raises(Stopped, match="^interrupted; an ensemble cannot be resumed, so train again$"):
+        chainrule.train(text, minutes=0.05, path=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_left_to_compile_when_the_time_is_divided(text: Path, tmp_path: Path):

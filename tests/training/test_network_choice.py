@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from chainrule.data.texts import find_texts
-from chainrule.errors import Diverged
+from chainrule.errors import Diverged, Stopped
 from chainrule.text.choice import Tokenization
 from chainrule.training import network_choice
 from chainrule.training.network_choice import choose_network, leaves_network_open
@@ -72,6 +72,15 @@ def test_with_too_little_time_for_trials_the_size_of_the_text_decides(tmp_path: 
     path.write_text("\n\n".join(f"{line} {i}" for i in range(size) for line in LINES[:40]))
     found = choose_network(Request((str(path),), settings={"minutes": 0.1}, one=True), Trials())
     assert (found.model, found.tokenization.tokenizer) == (model, "characters")
+
+
+def test_an_interrupted_trial_does_not_say_how_to_resume_it(text: str) -> None:
+    def interrupted(request: Request) -> SimpleNamespace:
+        raise Stopped(f"stopped after step 5; resume with: chainrule train --resume {request.path}", 130)
+
+    with pytest.raises(Stopped, match="^interrupted; a trial cannot be resumed, so train again$") as found:
+        choose_network(Request((text,), settings={"minutes": 1}, one=True), interrupted)
+    assert found.value.exit_code == 130
 
 
 def test_what_was_asked_for_is_not_chosen(text: str) -> None:
