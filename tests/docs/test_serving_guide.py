@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def test_the_programs_and_requests_of_the_guide_are_answered(tmp_path: Path) -> 
     program.write_text("\n".join(blocks(PAGE, "python")).replace(PORT, port))
     request = re.findall(r"^```\n(curl.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[0]
     with served(f"chainrule serve runs/poems runs/poems-lstm runs/de-en --port {port}", folder, environment):
-        printed = run("python3 program.py", folder, environment)
+        printed = run(f'"{sys.executable}" program.py', folder, environment)
         answer = run(request.replace(PORT, port), folder, environment)
     assert len(printed.strip().splitlines()) >= 3 and printed.strip().endswith("]")  # texts, then a vector
     assert '"object":"translation"' in answer.replace(" ", "")
