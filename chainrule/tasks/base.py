@@ -73,6 +73,7 @@ class Task:
     models: ClassVar[tuple[str, ...]] = ()  # the architectures that can learn it, the default first
     command: ClassVar[str]  # the command that uses a run of this task: 'translate'
     settings_class: ClassVar[type] = NoSettings  # a frozen dataclass; `--set name=value` sets its fields
+    can_begin_from_run: ClassVar[bool] = False  # whether `prepare` takes the tokenizer of a run and goes on with it
     reading_options: ClassVar[tuple[str, ...]] = ()  # fields of Reading that apply, besides `encoding`
 
     tokenizer: Tokenizer  # of the tokens that the model predicts, or of those it reads where it predicts something else

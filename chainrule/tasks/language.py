@@ -57,6 +57,7 @@ class Sources:
 
 class Task(base.Task):
     command = "sample"
+    can_begin_from_run = True
     reading_options = ("unit", "field")
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a tokenizer.json does not say of a tokenizer: which tokens begin and end a text, and how conversations are written."""
+"""What a tokenizer.json does not say of a tokenizer: what begins and ends a text, and how conversations are written."""
 
 import json
 from collections.abc import Mapping

@@ -64,6 +64,7 @@ class TrainingContext:
     probe: Callable[[], list[Record]] | None = None
     clock: Callable[[], float] = time.perf_counter
     facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
+    is_trained: bool = False  # whether the weights before the first step may be the best ones
 
     @property
     def validate(self) -> Validate | None:

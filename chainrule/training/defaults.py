@@ -8,6 +8,8 @@ from chainrule.training.recipe import OPTIMIZERS, Recipe
 
 DEFAULT_MINUTES = 5.0
 DEFAULT_WINDOW = 64
+FINETUNING_RATE, LARGEST_FINETUNING_RATE = 0.1, 0.003  # the first for each unit of width
+FINETUNING_WINDOW, FINETUNING_TOKENS = 512, 2048  # of a step
 
 
 def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
@@ -16,6 +18,24 @@ def default_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
     if optimizer in OPTIMIZERS and optimizer != recipe.optimizer:
         recipe = replace(recipe, optimizer=optimizer, learning_rate=OPTIMIZERS[optimizer])
     return recipe
+
+
+def finetuning_recipe(module: Any, config: Any, optimizer: str | None) -> Recipe:
+    """The default recipe where weights are not random: small steps of AdamW, which rise slowly and fall to nothing."""
+    recipe = default_recipe(module, config, optimizer)
+    width = getattr(config, "width", 128)
+    window = min(getattr(config, "context_length", None) or recipe.window, FINETUNING_WINDOW)
+    kept = {name: getattr(recipe, name) for name in ("chain", "sampled_softmax", "sampled_head", "sampled_tail")}
+    return Recipe(
+        optimizer=optimizer if optimizer in OPTIMIZERS else "adamw",
+        learning_rate=min(FINETUNING_RATE / width, LARGEST_FINETUNING_RATE),
+        table_learning_rate=0.01,
+        beta2=0.99,
+        warmup=0.05,
+        window=recipe.window if module.Model.carries_state else window,
+        batch_size=recipe.batch_size if module.Model.carries_state else max(FINETUNING_TOKENS // window, 1),
+        **kept,
+    )
 
 
 def _of_kind(module: Any, config: Any) -> Recipe:

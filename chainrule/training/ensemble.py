@@ -85,6 +85,7 @@ def is_open(request: Request) -> bool:
         and request.config is None
         and request.tokenization == Tokenization()
         and not request.one
+        and request.start is None
         and not request.tensorboard
         and not any("=" in each for each in request.inputs)
     )
