@@ -124,6 +124,10 @@ class NeuralModel(nn.Module, LanguageModel):
         if state is None and batch.condition is not None:
             state = self.start(len(inputs), batch.condition)
         hidden, state = self.read(inputs.long(), state)
+        return self.loss_of(hidden, targets, candidates), state
+
+    def loss_of(self, hidden: Tensor, targets: Tensor, candidates: Candidates | None = None) -> Loss:
+        """The loss of predicting targets (batch, time) from hidden states (batch, time, width)."""
         hidden, targets = hidden.flatten(0, -2), targets.long().flatten()
         asked = targets != IGNORE
         if not bool(asked.all()):
@@ -135,7 +139,7 @@ class NeuralModel(nn.Module, LanguageModel):
             total = linear_cross_entropy(hidden, targets, *layer)
         else:
             total = F.cross_entropy(self.output(hidden), targets, reduction="sum")
-        return Loss(total, len(targets)), state
+        return Loss(total, len(targets))
 
     def matrices(self) -> list[Tensor]:
         """Those that products of a few rows read (layers/linear.py); one may come twice."""

@@ -51,6 +51,9 @@ class Recipe:
     evaluation_tokens: int = setting(65536, "The most validation tokens used in each evaluation but the last.")
     final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
     checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints.")
+    top_layers: int | None = setting(
+        None, "With --from: let only so many blocks learn, from the top; what those below make of a text is kept on disk."
+    )
     seed: int = setting(0, "The seed of the initial weights and of the order of the text.", flag=True)
     first_vectors: str = setting(
         "random", "How embeddings are initialised: random, or counted (from the neighbours of each word)."
@@ -72,7 +75,7 @@ class Recipe:
         require_choice("precision", self.precision, PRECISIONS)
         require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
         require_sizes(self, "sampled_head", "sampled_tail")
-        require_sizes(self, "evaluation_tokens", "final_tokens")
+        require_sizes(self, "evaluation_tokens", "final_tokens", "top_layers")
         require_fractions(self, "momentum", "beta1", "beta2", "ema")
         require_whole("seed", self.seed, 0, 2**32 - 1)
         require_number("sampled_softmax", self.sampled_softmax, 0, 1)

@@ -65,7 +65,7 @@ class Trainer:
             self.sampler = Sampler(torch.from_numpy(context.counts), recipe.sampled_head, recipe.sampled_tail)
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._has_frozen = len(self._parameters) < len(list(model.parameters()))
-        self._advance = advance_by(recipe.engine, model)
+        self._advance = advance_by(recipe.engine, model) if context.trunk is None else context.trunk.advance
         self._workers: WorkerPool | None = None
         self._row_count = 0  # of the batch that is being read
         self._threads = torch.get_num_threads()
