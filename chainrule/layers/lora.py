@@ -189,8 +189,9 @@ def _chosen(model: nn.Module, settings: LoRA) -> list[tuple[Any, dict[str, Rows]
     all_parts = stacked_matrices(model)
     within = _topmost(model, settings.layers)
     chosen = []
-    for layer, parts in all_parts.items():
-        wanted = {name: rows for name, rows in parts.items() if name in settings.matrices}
+    for name, parts in all_parts.items():
+        layer = model.get_submodule(name)
+        wanted = {matrix: rows for matrix, rows in parts.items() if matrix in settings.matrices}
         if wanted and (within is None or layer in within):
             chosen.append((layer, wanted))
     if chosen:
@@ -215,8 +216,8 @@ def _has_blocks(stack: nn.ModuleList) -> bool:
     return len(stack) > 0 and all(isinstance(each, Block) for each in stack)
 
 
-def stacked_matrices(model: nn.Module) -> dict[nn.Linear, dict[str, Rows]]:
-    """Every linear layer between embedding and output, and which of its rows are which of MATRICES."""
+def stacked_matrices(model: nn.Module) -> dict[str, dict[str, Rows]]:
+    """Of every linear layer between embedding and output, by its name, which of its rows are which of MATRICES."""
     sizes: dict[nn.Module, dict[str, int]] = {}
     for module in model.modules():
         if isinstance(module, Attention):
@@ -231,11 +232,11 @@ def stacked_matrices(model: nn.Module) -> dict[nn.Linear, dict[str, Rows]]:
             hidden, names = module.output.in_features, ("gate", "up") if module.activation == "swiglu" else ("up",)
             sizes[module.input] = dict.fromkeys(names, hidden)
             sizes[module.output] = {"down": module.output.out_features}
-    hidden_layers = (
-        each for each in model.modules()
+    return {
+        name: _rows(sizes.get(each, {"other": each.out_features}))
+        for name, each in model.named_modules()
         if isinstance(each, nn.Linear) and role_of(each.weight) == Role.HIDDEN_MATRIX
-    )  # fmt: skip
-    return {each: _rows(sizes.get(each, {"other": each.out_features})) for each in hidden_layers}
+    }
 
 
 def _rows(sizes: dict[str, int]) -> dict[str, Rows]:
@@ -245,3 +246,15 @@ def _rows(sizes: dict[str, int]) -> dict[str, Rows]:
         found[name] = (first, first + height)
         first += height
     return found
+
+
+@torch.no_grad()
+def fold_arrays(model: nn.Module, arrays: Mapping[str, np.ndarray], scale: float) -> None:
+    """W += scale B A, for every A and B of such names as `lora_parameters` gives, of a model that has no updates."""
+    for name, parts in stacked_matrices(model).items():
+        weight: Tensor = model.get_submodule(name).weight  # type: ignore[assignment]
+        for matrix, (first, last) in parts.items():
+            stem = f"{name}.lora.{matrix}"
+            if f"{stem}.A" in arrays:
+                down, up = (torch.as_tensor(arrays[f"{stem}.{which}"]) for which in "AB")
+                weight[first:last].addmm_(up, down, alpha=scale)
