@@ -5,6 +5,7 @@ Sampled: Σ_w exp(y_w) is summed over the most frequent words and over a random 
 by one over its chance of being in the sample: on average the sum is exact. The target itself is always counted.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -31,10 +32,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         smoothing: float,
         dtype: torch.dtype,
     ) -> Tensor:
-        total = hidden.new_zeros(())
-        asks_weight = ctx.needs_input_grad[1]
+        total, (_, asks_weight, asks_bias, *_) = hidden.new_zeros(()), ctx.needs_input_grad
         to_hidden, to_bias = torch.empty_like(hidden), torch.zeros_like(bias)
-        to_weight = torch.zeros_like(weight) if asks_weight else None
+        to_weight = torch.zeros_like(weight) if asks_weight else None  # of a frozen one, none is wanted
         rows = max(1, (LOGITS_AT_ONCE if dtype == weight.dtype else ROUNDED_AT_ONCE) // len(weight))
         products = _Products(weight, bias, dtype)
         for h, target, gradient in zip(hidden.split(rows), targets.split(rows), to_hidden.split(rows), strict=True):
@@ -51,16 +51,20 @@ class _LinearCrossEntropy(torch.autograd.Function):
             gradient.copy_(products.to_hidden(scores))
             if to_weight is not None:
                 products.add_to_weight(to_weight, scores, h)
-            to_bias += scores.sum(0)
+            if asks_bias:
+                to_bias += scores.sum(0)
         ctx.save_for_backward(to_hidden, to_weight, to_bias)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
-        to_hidden, to_weight, to_bias = ctx.saved_tensors
-        of_weight = None if to_weight is None else to_weight.mul_(scale)
-        return to_hidden.mul_(scale), of_weight, to_bias.mul_(scale), None, None, None
+        return *_scaled(scale, *ctx.saved_tensors), None, None, None
+
+
+def _scaled(scale: Tensor, *gradients: Tensor | None) -> Iterator[Tensor | None]:
+    """The gradients times a scale, in place; None where none is wanted."""
+    return (None if each is None else each.mul_(scale) for each in gradients)
 
 
 class _Products:
@@ -165,20 +169,23 @@ class _SampledCrossEntropy(torch.autograd.Function):
         total = (sums.log() + top).sum() - wanted.sum()
         scores.div_(sums).scatter_add_(1, place, -torch.ones_like(sums))
         shared, own = scores[:, :last], scores[:, last:]
-        to_weight, to_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        to_weight[drawn.ids] = shared.t() @ hidden
-        to_bias[drawn.ids] = shared.sum(0)
         apart = torch.nonzero(place[:, 0] == last)[:, 0]
-        to_weight.index_add_(0, targets[apart], own[apart] * hidden[apart])
-        to_bias.index_add_(0, targets[apart], own[apart, 0])
+        to_weight = to_bias = None
+        if ctx.needs_input_grad[1]:
+            to_weight = torch.zeros_like(weight)
+            to_weight[drawn.ids] = shared.t() @ hidden
+            to_weight.index_add_(0, targets[apart], own[apart] * hidden[apart])
+        if ctx.needs_input_grad[2]:
+            to_bias = torch.zeros_like(bias)
+            to_bias[drawn.ids] = shared.sum(0)
+            to_bias.index_add_(0, targets[apart], own[apart, 0])
         ctx.save_for_backward((shared @ words).addcmul_(own, wanted_words), to_weight, to_bias)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
-        to_hidden, to_weight, to_bias = ctx.saved_tensors
-        return to_hidden.mul_(scale), to_weight.mul_(scale), to_bias.mul_(scale), None, None
+        return *_scaled(scale, *ctx.saved_tensors), None, None
 
 
 def sampled_cross_entropy(

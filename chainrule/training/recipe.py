@@ -52,7 +52,8 @@ class Recipe:
     final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
     checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints.")
     top_layers: int | None = setting(
-        None, "With --from: let only so many blocks learn, from the top; what those below make of a text is kept on disk."
+        None,
+        "With --from: let only so many blocks learn, from the top; what those below make of a text is kept on disk.",
     )
     seed: int = setting(0, "The seed of the initial weights and of the order of the text.", flag=True)
     first_vectors: str = setting(

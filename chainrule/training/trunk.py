@@ -1,7 +1,7 @@
 """A trunk that does not learn: what its blocks make of a text is computed once and kept on disk.
 
-Of a model of 30 blocks whose top ten learn, a step after the first epoch costs a third. Rows are read one by one, so that
-what is kept of a row does not depend on those that were read with it, and a training that is resumed finds the same.
+Of a model of 30 blocks whose top ten learn, a step after the first epoch costs a third. Rows are read one by one, so
+that what is kept of a row does not depend on those that were read with it, and a training that is resumed finds the same.
 """
 
 from hashlib import blake2b
