@@ -59,7 +59,7 @@ def command(
         ),
     ] = None,
     how: Annotated[
-        Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "seed", "engine"), panel=LEARNING)
+        Given, Flags(Recipe, ("lora", "optimizer", "learning_rate", "batch_size", "seed", "engine"), panel=LEARNING)
     ],
     one: Annotated[
         bool,

@@ -137,7 +137,15 @@ class Task(base.Task):
             Ring([self._shards.tokens(shard) for shard in range(first, end)])
             for first, end in zip(sources.first_shards, ends, strict=True)
         ]
-        return StreamBatches(rings, sources.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+        return StreamBatches(
+            rings,
+            sources.weights,
+            recipe.batch_size,
+            recipe.window,
+            recipe.chain,
+            recipe.seed,
+            recipe.top_layers is not None,
+        )
 
     def validation(self, recipe: Any) -> np.ndarray | None:
         """Pieces from all over the validation text."""

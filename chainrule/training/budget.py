@@ -18,6 +18,7 @@ from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import FitsBudget, FitsSpeed
 from chainrule.tasks.base import Prepared, Task
+from chainrule.training.adapt import choose_weights
 from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.precision import WORTH_ROUNDING, is_worth_trying
@@ -155,10 +156,11 @@ def choose_speed(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe
 
 def build_model(resolved: Resolved, task: Task) -> NeuralModel:
     """A new model, or that of the run which training begins from."""
+    assert resolved.recipe is not None
     if resolved.start is None:
         found: NeuralModel = task.build(resolved.module, resolved.config, 0)
         return found
-    return begin_from(resolved.start, resolved.config, task.tokenizer)
+    return choose_weights(begin_from(resolved.start, resolved.config, task.tokenizer), resolved.recipe)
 
 
 def try_to_measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed | None:
@@ -171,7 +173,7 @@ def try_to_measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batc
 
 def may_fork(resolved: Resolved) -> bool:
     """Whether one process per thread is a choice: on several threads, unless the user named a number of processes."""
-    return "workers" not in resolved.chosen and torch.get_num_threads() > 1 and CAN_FORK
+    return resolved.start is None and "workers" not in resolved.chosen and torch.get_num_threads() > 1 and CAN_FORK
 
 
 def may_round(resolved: Resolved) -> bool:

@@ -14,6 +14,7 @@ from chainrule.runs.making import sync
 from chainrule.runs.records import DataConfig
 from chainrule.tasks.base import FOLDER, LANGUAGE, Task
 from chainrule.tasks.language import SOURCES, Sources
+from chainrule.training.adapt import choose_weights
 from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
 from chainrule.training.start import Start, begin_from
@@ -68,7 +69,7 @@ class Job:
         module, config, recipe = self.build()
         if self.start is None:
             return task.build(module, config, recipe.seed)
-        return begin_from(Start(**self.start).open(), config, task.tokenizer)
+        return choose_weights(begin_from(Start(**self.start).open(), config, task.tokenizer), recipe)
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from chainrule.data.batches import Batches
 from chainrule.errors import Diverged, Stopped, UserError
 from chainrule.kernels.waiting import considerate_waits
 from chainrule.models._neural import NeuralModel
+from chainrule.runs.adapter import ADAPTER, Base, save_adapter
 from chainrule.runs.folder import RESUMABLE, describe_files
 from chainrule.runs.records import TrainingConfig, TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task, find_task
+from chainrule.training.adapt import lora_of, trunk_blocks
 from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
@@ -27,6 +29,7 @@ from chainrule.training.resolve import Resolved
 from chainrule.training.start import Start
 from chainrule.training.tensorboard import TensorBoard
 from chainrule.training.trainer import Trainer
+from chainrule.training.trunk import TRUNK, Trunk
 from chainrule.training.view import View
 from chainrule.training.warn import Warner
 
@@ -79,6 +82,7 @@ def learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_re
 def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
     task = find_task(job.task)(folder)
     trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
+    _put_adapter_apart(trainer, job, folder)
     trained_at = time.time()
     with considerate_waits():
         validation = task.evaluate(trainer.model, trainer.recipe)
@@ -114,7 +118,19 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         task=job.task,
         uses=task.usages(path.name),
     )
+    (folder / TRUNK).unlink(missing_ok=True)
     write_run(folder, contents)
+
+
+def _put_adapter_apart(trainer: Trainer, job: Job, folder: Path) -> None:
+    """Of a training with LoRA: the updates in a file of their own, and in the weights of the model."""
+    settings = lora_of(trainer.recipe)
+    if settings is not None and job.start is not None:
+        from chainrule.layers.lora import fold_lora
+
+        base = Base(Path(job.start["run"]).name, job.start["weights"])
+        save_adapter(folder / ADAPTER, trainer.model, settings, base)
+        fold_lora(trainer.model)
 
 
 def _describe_training(job: Job) -> TrainingConfig:
@@ -174,7 +190,14 @@ def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Tr
         probe=task.prober(model),
         facts={"job": job.fingerprint},
         is_trained=job.start is not None,
+        trunk=_make_trunk(model, recipe, task.folder),
     )
+
+
+def _make_trunk(model: NeuralModel, recipe: Recipe, folder: Path) -> Trunk | None:
+    """The blocks that do not learn, if there are any."""
+    blocks = trunk_blocks(model, recipe)
+    return Trunk(model, blocks, folder / TRUNK) if blocks else None
 
 
 def make_budget(recipe: Recipe, batches: Batches, deadline_seconds: float | None) -> Budget:

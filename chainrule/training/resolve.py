@@ -15,8 +15,8 @@ from chainrule.models.contract import Counts
 from chainrule.runs.folder import Run
 from chainrule.tasks.base import Material, Task, find_task
 from chainrule.text.choice import Tokenization
-from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe, finetuning_recipe
-from chainrule.training.recipe import BUDGETS, Recipe
+from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe, finetuning_recipe, micro_batches
+from chainrule.training.recipe import BEGINS_FROM_RUN, BUDGETS, Recipe
 from chainrule.training.request import Request
 from chainrule.training.start import config_of, open_start
 
@@ -51,6 +51,8 @@ class Resolved:
 def resolve(request: Request) -> Resolved:
     task = find_task(request.task)
     _refuse_reading(request, task)
+    if request.start is None:
+        _refuse_without_start(request)
     start = None if request.start is None else open_start(request.start)
     if start is not None:
         if not task.can_begin_from_run:
@@ -86,6 +88,12 @@ def material(request: Request, resolved: Resolved) -> Material:
         reads_once=resolved.recipe is None,
         tokenizer=None if resolved.start is None else resolved.start.tokenizer,
     )
+
+
+def _refuse_without_start(request: Request) -> None:
+    name = next((each for each in BEGINS_FROM_RUN if each in request.settings), None)
+    if name is not None:
+        raise UserError(f"{name} is for training that begins from a run; name one with --from (start= in Python)")
 
 
 def _with_model_of(start: Run, request: Request) -> Request:
@@ -206,7 +214,13 @@ def _resolve_recipe(
     chosen = dict(named)
     if not any(name in chosen for name in BUDGETS):
         chosen["minutes"] = DEFAULT_MINUTES
-    usual = default_recipe if request.start is None else finetuning_recipe
-    recipe = override(usual(module, config, chosen.get("optimizer")), chosen, "the settings of training")
+    optimizer, where = chosen.get("optimizer"), "the settings of training"
+    if request.start is None:
+        recipe = override(default_recipe(module, config, optimizer), chosen, where)
+    else:
+        lora = override(Recipe(), {"lora": chosen.get("lora", False)}, where).lora
+        recipe = override(finetuning_recipe(module, config, optimizer, lora), chosen, where)
+        if "micro_batches" not in chosen:
+            recipe = replace(recipe, micro_batches=micro_batches(config, recipe.batch_size, recipe.window))
     check_recipe(recipe, architecture, module, config, request.tensorboard)
     return recipe, chosen

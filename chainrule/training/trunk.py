@@ -1,7 +1,7 @@
 """A trunk that does not learn: what its blocks make of a text is computed once and kept on disk.
 
 Of a model of 30 blocks whose top ten learn, a step after the first epoch costs a third. Rows are read one by one, so
-that what is kept of a row does not depend on those that were read with it, and a training that is resumed finds the same.
+that what is kept of a row does not depend on those that were read with it, and a resumed training finds the same.
 """
 
 from hashlib import blake2b
@@ -15,15 +15,16 @@ from chainrule.layers.softmax import Candidates
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import Batch, HasTrunk, Loss, State
 
+TRUNK = "trunk.bin"  # in the folder of the training
 MOST_BYTES = 4 << 30  # on disk
 
 
 class Trunk:
     """The lowest `blocks` of a model, which do not learn."""
 
-    def __init__(self, model: NeuralModel, blocks: int, path: Path, width: int, most_bytes: int = MOST_BYTES):
+    def __init__(self, model: NeuralModel, blocks: int, path: Path, most_bytes: int = MOST_BYTES):
         assert isinstance(model, HasTrunk)
-        self.model, self.blocks = model, blocks
+        self.model, self.blocks, width = model, blocks, model.config.width
         self._most = most_bytes // (4 * width)  # tokens
         self._kept = np.memmap(path, np.float32, "w+", shape=(self._most, width))  # a sparse file: only what is written
         self._used = 0
