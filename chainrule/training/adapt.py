@@ -23,8 +23,11 @@ def choose_weights(model: "NeuralModel", recipe: Recipe) -> "NeuralModel":
     """The model with all weights frozen that the recipe does not let learn, and with the updates that it asks for."""
     blocks, settings = trunk_blocks(model, recipe), lora_of(recipe)
     if settings is not None:
+        import torch
+
         from chainrule.layers.lora import add_lora
 
+        torch.manual_seed(recipe.seed)
         add_lora(model, settings)
     elif blocks:
         assert isinstance(model, HasTrunk)
