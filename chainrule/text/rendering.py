@@ -131,3 +131,23 @@ def _length_in_common(one: np.ndarray, other: np.ndarray) -> int:
     shorter = min(len(one), len(other))
     differs = np.flatnonzero(one[:shorter] != other[:shorter])
     return int(differs[0]) if len(differs) else shorter
+
+
+def shown_parts(tokenizer: Tokenizer, ids: np.ndarray, is_asked: np.ndarray) -> list[tuple[str, bool]]:
+    """The text of a row in pieces, special tokens by their names, each piece with whether it is asked for."""
+    parts: list[tuple[str, bool]] = []
+    edges = np.flatnonzero(np.diff(is_asked.astype(int))) + 1
+    for part, asked in zip(np.split(ids, edges), np.split(is_asked, edges), strict=True):
+        parts.append((_named(tokenizer, part), bool(asked[0])))
+    return parts
+
+
+def _named(tokenizer: Tokenizer, ids: np.ndarray) -> str:
+    text, stream = "", tokenizer.stream()
+    for id in ids.tolist():
+        if id in tokenizer.hidden:  # what comes after it begins a text
+            text += stream.flush() + tokenizer.hidden[id]
+            stream = tokenizer.stream()
+        else:
+            text += stream.feed(id)
+    return text + stream.flush()

@@ -16,6 +16,7 @@ from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.example import in_brackets, show_example
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
 from chainrule.training.memory import keep_freed_memory
@@ -76,6 +77,9 @@ def learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_re
 
 def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
     task = find_task(job.task)(folder)
+    example = task.example()
+    if example and not is_resumed:
+        show_example(example)
     trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
     trained_at = time.time()
     with considerate_waits():
@@ -108,6 +112,7 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         training={"recipe": job.recipe, "why": job.why, "counting": job.counting},
         task=job.task,
         uses=task.usages(path.name),
+        example=in_brackets(example) if example else "",
     )
     write_run(folder, contents)
 
