@@ -18,6 +18,7 @@ from chainrule.analysis.compare.entrants import read_entrants
 from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.mix.make import MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
+from chainrule.api.conversations import DIALOGUE
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.api.language import TrainedRun as TrainedRun
 from chainrule.api.pairs import PairsRun as PairsRun
@@ -61,7 +62,7 @@ def load(path: StrPath, task: str | None = None) -> AnyRun:
     Where `task` is given, a run of another task is refused.
     """
     run = Run(path, task)
-    if run.task == LANGUAGE:
+    if run.is_language_model:
         return TrainedRun(run.path)
     if run.task == TAGGING:
         return load_tagger_run(run.path)
@@ -86,6 +87,12 @@ def train(inputs: Inputs = DEFAULT_CORPUS, **settings: Any) -> TrainedRun:
 def train_pairs(inputs: Inputs, *, task: str = "translation", **settings: Any) -> PairsRun:
     """Learn to write one text from another; `run.translate("ein Hund")`. Settings go by their names, as for `train`."""
     return load_pairs_run(_train(task, inputs, **settings).path)
+
+
+def train_dialogue(inputs: Inputs, **settings: Any) -> TrainedRun:
+    """Learn to answer from conversations in files: `run.evaluate_conversations()`. Settings as for `train`, and
+    learn_from="assistant", "last" or "all", most_tokens and validated."""
+    return TrainedRun(_train(DIALOGUE, inputs, **settings).path)
 
 
 def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
@@ -116,7 +123,7 @@ def _request(
     **settings: object,
 ) -> Request:
     if "task" in settings:
-        raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
+        raise UserError("the task is not a setting here; use train, train_pairs, train_dialogue or train_tagger")
     if lesson:
         check_lesson(task, model, settings)
         settings = {**LESSON, **settings}

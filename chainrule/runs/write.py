@@ -57,6 +57,7 @@ class RunContents:
     training: TrainingConfig | None = None  # of a model that learns by gradient: how it learned
     task: str = LANGUAGE
     uses: Sequence[str] = ()  # commands that use the run, for its model card; none: those of a language model
+    example: str = ""  # of what it learned, for the card, where that is not plain text
 
 
 def write_run(folder: Path, contents: RunContents) -> None:
@@ -67,7 +68,7 @@ def write_run(folder: Path, contents: RunContents) -> None:
     append_event(folder, trained)
     config = _configuration(contents)
     write_config(folder, config)
-    write_card(folder / "README.md", contents.name, config, trained, contents.uses)
+    write_card(folder / "README.md", contents.name, config, trained, contents.uses, contents.example)
 
 
 def _configuration(contents: RunContents) -> RunConfig:

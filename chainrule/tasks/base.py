@@ -43,6 +43,7 @@ class Material:
     default_tokenizer: str = "bpe"  # the model's choice where `tokenization` leaves it open
     reads_once: bool = False  # whether the model reads its data once, as counting does, or as often as it likes
     tokenizer: Tokenizer | None = None  # of the run that training begins from, if any
+    context_length: int | None = None  # the most tokens that this run's model reads; None: any number, or not yet known
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,11 @@ class Task:
 
     def measure_counting(self, seconds: float) -> CountingFigures | None:
         """What counting makes of the same data, where that is quickly known within a budget of so many seconds."""
+        return None
+
+    def example(self) -> list[tuple[str, bool]] | None:
+        """One example as the model reads it, in pieces, each with whether it is asked for; to be shown before training
+        and in the model card where that is not all of the text."""
         return None
 
     def describe(self, batch: TrainingBatch) -> str:

@@ -18,6 +18,7 @@ from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.example import in_brackets, show_example
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
 from chainrule.training.memory import keep_freed_memory
@@ -81,6 +82,9 @@ def learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_re
 
 def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_resumed: bool) -> None:
     task = find_task(job.task)(folder)
+    example = task.example()
+    if example and not is_resumed:
+        show_example(example)
     trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
     _put_adapter_apart(trainer, job, folder)
     trained_at = time.time()
@@ -117,6 +121,7 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         training=_describe_training(job),
         task=job.task,
         uses=task.usages(path.name),
+        example=in_brackets(example) if example else "",
     )
     (folder / TRUNK).unlink(missing_ok=True)
     write_run(folder, contents)

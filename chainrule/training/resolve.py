@@ -87,6 +87,7 @@ def material(request: Request, resolved: Resolved) -> Material:
         resolved.module.DEFAULT_TOKENIZER,
         reads_once=resolved.recipe is None,
         tokenizer=None if resolved.start is None else resolved.start.tokenizer,
+        context_length=None if resolved.start is None else getattr(resolved.config, "context_length", None),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from chainrule import registry
 from chainrule.config import override
 from chainrule.errors import UserError
-from chainrule.runs.folder import LANGUAGE, Run
+from chainrule.runs.folder import Run
 from chainrule.text.base import Tokenizer
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Start:
 def open_start(name: Path) -> Run:
     """A run that training can begin from: a single network of language."""
     run = Run(name, task=None)
-    if run.task != LANGUAGE:
+    if not run.is_language_model:
         raise UserError(f"'{run.path}' is a run for {run.task}; training begins from a language model")
     module = registry.find("chainrule.models", run.architecture, "model")
     if not module.Model.learns_by_gradient:
