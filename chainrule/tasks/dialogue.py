@@ -25,7 +25,7 @@ from chainrule.data.split import decide
 from chainrule.errors import UserError
 from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.generation.answers import answer
+from chainrule.generation.answers import answer, compare_answers
 from chainrule.models.contract import Counts
 from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
@@ -42,6 +42,7 @@ SETTINGS, HELD_OUT = "settings.json", "validation.jsonl"
 ANSWERING_PART = 0.05  # of a budget goes to the answers at the end
 EVALUATED_PART = 0.04  # and this to evaluations before it
 EXAMPLE_TOKENS = 300
+COMPARED = 8  # questions whose answers before and after are shown
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,18 @@ class Task(base.Task):
         ids, is_asked = (each[row][:EXAMPLE_TOKENS] for each in (self.rows.ids, self.rows.is_asked))
         parts = shown_parts(self.tokenizer, ids, is_asked)
         return [*parts, (" …", False)] if lengths[row] > EXAMPLE_TOKENS else parts
+
+    def compare(self, before: Any, after: Any) -> list[base.Said]:
+        """Answers to some questions that were kept aside."""
+        reads = getattr(after, "context_length", None)
+        talks = [talk for talk in self.held_out if fits(self.tokenizer, talk[:-1], reads)][:COMPARED]
+        found = compare_answers(
+            (before, self.tokenizer),
+            (after, self.tokenizer),
+            [talk[:-1] for talk in talks],
+            [talk[-1].text for talk in talks],
+        )
+        return [base.Said(each.question[-1].text, each.before.text, each.after.text, each.expected) for each in found]
 
     def describe(self, batch: TrainingBatch) -> str:
         said = self.tokenizer.decode(batch.inputs[0][:16], skip_special_tokens=False)
