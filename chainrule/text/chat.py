@@ -50,9 +50,16 @@ class Style:
         """Text like any other, without special tokens."""
         return bool(self.stops)
 
-    def pieces(self, messages: Sequence[Message]) -> Iterator[Piece]:
-        """The conversation up to where the assistant speaks; a space there belongs to the answer's first token."""
+    def pieces(self, messages: Sequence[Message], continues_last: bool = False) -> Iterator[Piece]:
+        """The conversation up to where the assistant speaks; a space there belongs to the answer's first token.
+
+        With `continues_last`, the last message is what the assistant has said so far, and stays open.
+        """
         around = {"user": self.user, "assistant": self.assistant, "system": self.system}
+        begun = ""
+        if continues_last:
+            *messages, last = messages
+            begun = last.text.lstrip() if "assistant" in self.trims else last.text
         yield Piece(self.opening, True)
         for message in messages if self.system else self._without_systems(messages):
             here = around[message.role]
@@ -60,7 +67,9 @@ class Style:
             yield Piece(here.before, True)
             yield Piece(message.text.strip() if message.role in self.trims else message.text, False)
             yield Piece(here.after, True)
-        yield Piece(self.assistant.before.rstrip(" "), True)
+        yield Piece(self.assistant.before if begun else self.assistant.before.rstrip(" "), True)
+        if begun:
+            yield Piece(begun, False)
 
     def _without_systems(self, messages: Sequence[Message]) -> list[Message]:
         said = "\n\n".join(each.text for each in messages if each.role == "system")
@@ -128,10 +137,10 @@ class Chat:
     def written(self) -> Style:
         return STYLES[self.style]
 
-    def pieces(self, messages: Sequence[Message]) -> list[Piece]:
+    def pieces(self, messages: Sequence[Message], continues_last: bool = False) -> list[Piece]:
         if self.system is not None and (not messages or messages[0].role != "system"):
             messages = [Message("system", self.system), *messages]
-        return list(self.written.pieces(messages))
+        return list(self.written.pieces(messages, continues_last))
 
 
 def read_chat(facts: Mapping[str, object] | None) -> Chat | None:
