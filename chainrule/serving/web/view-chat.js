@@ -14,7 +14,7 @@ import { legend } from "/web/tokens.js";
 /** @typedef {import("/web/conversation.js").Answer} Answer */
 /** @typedef {import("/web/conversation.js").Turn} Turn */
 
-const LARGEST_SEED = 2 ** 32;
+const SEEDS = 1e6;
 const NEAR = 120; // pixels from the end of the page, where one follows what comes
 const FILE = "chat.jsonl";
 const ANSWERING = "Still answering: Esc stops it.";
@@ -37,7 +37,7 @@ export function show(container, context) {
   // What is on the page.
   const note = h("p", { class: "faint small chat-note" });
   const surprise = h("button", { type: "button", class: "small", title: "s", onclick: toggle }, "Surprise");
-  const tints = legend();
+  const tints = h("span", null, legend());
   const file = h("input", { type: "file", accept: ".jsonl,.json,application/jsonl", class: "hidden", onchange: load });
   const [fresh, open, keep] = [
     tool("New", "new", renew, { title: "Begin a new conversation" }),
@@ -349,7 +349,7 @@ export function show(container, context) {
 }
 
 function newSeed() {
-  return Math.floor(Math.random() * LARGEST_SEED);
+  return Math.floor(Math.random() * SEEDS);
 }
 
 /** The model that one talks to first: trained on conversations, if any was. */
