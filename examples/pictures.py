@@ -26,8 +26,8 @@ SHOWN = "ngram-5,lstm,transformer"
 PROMPT = "The value of the"
 TEXT = "The elephant is not an object, so the assignment raises an exception before breakfast."
 
-QUESTIONS = ["Why is the sky blue?", "Explain it to a child in one sentence."]
-LOOKED_AT = 6  # the token whose alternatives are shown
+QUESTIONS = ["Explain in one sentence why the sky is blue.", "Now explain it to a child in one sentence."]
+LOOKED_AT = 7  # the token whose alternatives are shown
 
 
 def view(name: str, **settings: Any) -> str:
@@ -80,15 +80,15 @@ def take_chat(page: Any, address: str, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.goto("about:blank")
     page.goto(f"{address}/{view('chat', model='smollm2')}")
-    page.get_by_label("Seed", exact=True).fill("1")
-    page.get_by_label("Temperature").fill("0.3")
+    page.get_by_label("Seed", exact=True).fill("2")
+    page.get_by_role("slider", name="Temperature").fill("0.3")
     for number, question in enumerate(QUESTIONS):
         page.fill("#message", question)
         page.keyboard.press("Enter")
         page.locator(".answer[aria-busy=false]").nth(number).wait_for(timeout=120_000)
     page.get_by_role("button", name="Surprise").click()
     page.locator(".answer").last.locator(".token").nth(LOOKED_AT).click()
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    page.mouse.move(0, 0)
     settle(page)
     page.screenshot(path=PICTURES / f"chat-{scheme}.png")
 

@@ -293,6 +293,22 @@ def test_another_token_is_chosen_and_the_answer_goes_on_from_there(
     assert texts(page, "answer") == [before]
 
 
+def test_an_end_is_chosen_too_and_asks_for_nothing(page: Any, asked: list[dict[str, Any]]):
+    begin(page, "ngram", tokens=40)
+    say(page, QUESTION, 1)
+    page.get_by_role("button", name="Surprise").click()
+    names = page.locator(".answer .token").evaluate_all("all => all.map(each => each.textContent)")
+    for place in range(len(names)):
+        page.locator(".answer .token").nth(place).click()
+        end = page.locator("button.face:not(.drawn):has-text('<eos>')")
+        if end.count():
+            break
+    end.click()
+    page.get_by_role("button", name="Surprise").click()
+    assert texts(page, "answer") == ["".join(names[:place]).replace("⏎\n", "\n")]
+    assert len(asked) == 1 and page.get_by_role("group", name="Versions of the answer").text_content() == "‹2 of 2›"
+
+
 def test_two_models_answer_side_by_side_and_each_goes_on_with_its_own_answers(page: Any, asked: list[dict[str, Any]]):
     begin(page)
     page.get_by_label("Beside it").select_option("ngram")
