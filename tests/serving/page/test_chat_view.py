@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from chainrule.generation.batch import SampleBatch
 from tests.serving.page.accessible import assert_accessible
 from tests.serving.page.conftest import served
 from tests.serving.page.waiting import until
@@ -107,16 +109,25 @@ def test_without_a_seed_every_answer_has_a_new_one_which_gives_it_again(page: An
     assert texts(page, "answer") == [content(page, [user(QUESTION)], seed=seed)]
 
 
-def test_stopping_keeps_what_came_and_it_can_be_continued(page: Any, asked: list[dict[str, Any]]):
-    begin(page, tokens=2000)
-    page.fill("#message", QUESTION)
-    page.keyboard.press("Enter")
-    until(page, "document.querySelector('.answer .message')?.textContent.length > 3")
-    page.get_by_role("button", name="Stop", exact=True).focus()
-    page.keyboard.press("Enter")
-    finished(page, 1)
+def slow(batch: SampleBatch, advance: Any = SampleBatch.advance) -> None:
+    time.sleep(0.05)
+    advance(batch)
+
+
+def test_stopping_keeps_what_came_and_it_can_be_continued(
+    page: Any, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+):
+    begin(page, tokens=400)
+    with monkeypatch.context() as patched:
+        patched.setattr(SampleBatch, "advance", slow)
+        page.fill("#message", QUESTION)
+        page.keyboard.press("Enter")
+        until(page, "document.querySelector('.answer .message')?.textContent.length > 3")
+        page.get_by_role("button", name="Stop", exact=True).focus()
+        page.keyboard.press("Enter")
+        finished(page, 1)
     [kept] = texts(page, "answer")
-    whole = content(page, [user(QUESTION)], max_completion_tokens=2000)
+    whole = content(page, [user(QUESTION)], max_completion_tokens=400)
     assert 3 < len(kept) < len(whole) and whole.startswith(kept)
     assert "stopped" in page.inner_text(".answer-foot")
     assert page.evaluate("document.activeElement.id") == "message"
