@@ -118,6 +118,7 @@ export function show(container, context) {
     if (!isEnd) begin(turn, slot, model, tokens);
     else chat.conversation.begin(turn, slot, model, tokens).finish = "stop";
     render();
+    draft.focus({ preventScroll: true });
   }
 
   function proceed(turn, answer) {

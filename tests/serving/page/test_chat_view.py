@@ -295,6 +295,7 @@ def test_another_token_is_chosen_and_the_answer_goes_on_from_there(
     chosen = next(name for name in names if name.isascii() and not name.startswith(("bytes:", "\\x", "<")))
     page.locator("button.face:not(.drawn)").nth(names.index(chosen)).click()
     finished(page, 1)
+    assert page.evaluate("document.activeElement.id") == "message"
     begun = asked[-1]["messages"][-1]["content"]
     assert before.startswith(head) and begun.startswith(head) and begun.removeprefix(head).strip() == chosen.strip()
     rest = answer(page, [user(QUESTION), assistant(begun)], model=model, seed=6, continue_final_message=True)
