@@ -106,7 +106,7 @@ def read_prompt(model: object, tokenizer: Tokenizer, text: str, truncate: bool, 
     if reads is not None and len(encoded) > reads and not truncate:
         found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
         raise UserError(f"{found}; shorten it", remedy=Argument("truncate"))
-    opening, allowed = _heal(tokenizer, read, encoded) if heals else ("", None)
+    opening, allowed = heal(tokenizer, read, encoded) if heals else ("", None)
     start: int | None = getattr(tokenizer, "start", tokenizer.eos)
     ids = encoded[: len(encoded) - bool(opening)]
     length = len(ids)
@@ -121,7 +121,7 @@ def _without_first_space(tokenizer: Tokenizer, text: str) -> str:
     return text[1:] if is_single and getattr(tokenizer, "ignores_first_space", False) else text
 
 
-def _heal(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
+def heal(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
     """The text of a last token that is a single space, and the tokens that begin with it; else nothing."""
     spelled: list[bytes] | None = getattr(tokenizer, "token_bytes", None)
     if spelled is None or not len(ids) or spelled[int(ids[-1])] != b" ":
