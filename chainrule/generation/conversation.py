@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from chainrule.errors import UserError
-from chainrule.generation.prompt import Prompt, read_prompt
+from chainrule.generation.prompt import Prompt, PromptTooLong, read_prompt
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import Chat, Message
+from chainrule.text.chat import Chat, Message, Style
 
 
 def chat_of(tokenizer: Tokenizer) -> Chat:
@@ -29,5 +28,17 @@ def encode_conversation(model: object, tokenizer: Tokenizer, messages: Sequence[
     ids = tokenizer.encode_pieces(chat.pieces(messages)).astype(np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(ids) > reads:
-        raise UserError(f"the conversation has {len(ids)} tokens but this model reads {reads}; shorten it")
+        raise PromptTooLong("the conversation", len(ids), reads)
     return Prompt(ids, text, ends=tokenizer.answer_ends)
+
+
+class AnswerText:
+    """The text of an answer as it is displayed, piece by piece: without the space that its style has before it."""
+
+    def __init__(self, style: Style) -> None:
+        self._style, self._has_begun = style, False
+
+    def feed(self, text: str) -> str:
+        shown = text if self._has_begun else self._style.shown(text)
+        self._has_begun |= bool(text)
+        return shown

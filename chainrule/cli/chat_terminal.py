@@ -1,0 +1,106 @@
+"""The loop of `chainrule chat`: read a line, do it or answer it, until the person leaves."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from shutil import get_terminal_size
+from types import FrameType
+
+from chainrule.cli.chat_commands import COMMANDS, ChatCommands, ExitChat
+from chainrule.cli.line_editor import LineEditor, read_message
+from chainrule.cli.output import say
+from chainrule.cli.word_wrap import WordWrap
+from chainrule.errors import UserError
+from chainrule.generation.chat_file import ChatFiles
+from chainrule.generation.chat_session import STOPPED, Answer, ChatSession
+from chainrule.progress import visible
+
+PROMPT, FURTHER = ">>> ", "... "
+HOW_TO_LEAVE = "(Ctrl-D or /exit ends the chat)"
+
+
+class ChatTerminal:
+    """A person at a terminal, in conversation with a session that is written to the file `save` after every line."""
+
+    def __init__(self, session: ChatSession, files: ChatFiles, save: Path | None = None) -> None:
+        self.session, self._files, self._save = session, files, save
+        self._editor = LineEditor(tuple(COMMANDS))
+        self._commands = ChatCommands(session, files, self._edit if self._editor.can_edit else None)
+
+    def run(self) -> None:
+        """Talk until Ctrl-D or /exit; no mistake and no Ctrl-C ends the chat."""
+        while True:
+            try:
+                self._take_line()
+            except (EOFError, ExitChat) as reason:
+                if isinstance(reason, EOFError):
+                    print(file=sys.stderr)
+                return
+            except KeyboardInterrupt:
+                print(f"\n{HOW_TO_LEAVE}", file=sys.stderr)
+            except UserError as error:
+                print(error.sentence, file=sys.stderr)
+            except UnicodeDecodeError:
+                print("what was typed is not UTF-8; type it again", file=sys.stderr)
+
+    def _take_line(self) -> None:
+        text, is_quoted = read_message(self._editor.read, PROMPT, FURTHER)
+        if not text.strip():
+            return
+        answer = self._commands.run(text) if text.startswith("/") and not is_quoted else self.session.ask(text)
+        try:
+            if answer is not None:
+                self._show(answer)
+        finally:
+            self._keep()
+
+    def _edit(self, question: str) -> str:
+        return self._editor.read(PROMPT, question)
+
+    def _keep(self) -> None:
+        messages = self.session.history.conversation
+        if self._save is not None and any(each.role != "system" for each in messages):
+            self._files.save(self._save, messages)
+
+    def _show(self, answer: Answer) -> None:
+        with interrupts() as is_interrupted, closing(answer):
+            for text in show_pieces(answer):
+                print(text, end="", flush=True)
+                if is_interrupted():
+                    break
+        print("\n" if sys.stdout.isatty() else "")
+        reason = self.session.finish_reason
+        if reason == STOPPED:
+            say("(stopped)")
+        elif reason == "length":
+            count = len(self.session.tokens)
+            say(f"(cut off after {count} tokens; /set max_tokens={2 * count} lets it say more)")
+
+
+def show_pieces(pieces: Answer) -> Iterator[str]:
+    """An answer as standard output gets it: as it is or, on a terminal, with lines broken between words and control
+    characters spelled out."""
+    if not sys.stdout.isatty():
+        yield from pieces
+        return
+    wrap = WordWrap(get_terminal_size().columns) if os.environ.get("TERM", "dumb") != "dumb" else None
+    for piece in pieces:
+        yield wrap.feed(visible(piece)) if wrap else visible(piece)
+
+
+@contextmanager
+def interrupts() -> Iterator[Callable[[], bool]]:
+    """A context in which Ctrl-C is noted instead of raised, so that no computation is left half done."""
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
