@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,7 +109,8 @@ def test_a_run_of_another_task_is_refused_before_the_question_is_read(chainrule,
 
 def test_a_closed_standard_input_is_told(run):
     line = f'exec "{sys.executable}" -m chainrule chat runs/cows <&-'
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "chainrule: the question is read from standard input, which is closed; pipe one in, or chat in a terminal\n"

@@ -21,6 +21,8 @@ OWN_TERMINAL = (  # makes the terminal the one whose Ctrl-C reaches the command
     "os.execv(sys.executable, [sys.executable, '-m', 'chainrule', *sys.argv[1:]])\n"
 )
 PROMPT = ">>> "
+ROOT = Path(__file__).parents[2]
+SHARED = {"TERM": "xterm", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(ROOT)}
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 
@@ -34,7 +36,7 @@ class Typist:
         self._process = subprocess.Popen(
             [sys.executable, "-c", OWN_TERMINAL, *arguments],
             cwd=folder, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-            env=environment | {"TERM": "xterm", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
+            env=environment | SHARED,
         )  # fmt: skip
         os.close(terminal)
         self._unseen = b""
