@@ -84,7 +84,7 @@ def _greet(run: "TrainedRun", session: "ChatSession") -> None:
 
     say(f"{run.name}: type a message and press Enter; /help lists the commands, Ctrl-D ends")
     if chat_of(run.tokenizer).written.is_plain:
-        say("note: it was not trained on conversations, so it goes on with a transcript of one")
+        say("note: not trained on conversations; it continues a transcript of one")
     if session.history.messages:
         say(f"({plural(len(session.history.messages), 'message')} so far; /history shows them)")
     if session.history.unanswered is not None:

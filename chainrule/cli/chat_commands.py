@@ -45,8 +45,7 @@ class ChatCommands:
         return COMMANDS[name].do(self, argument.strip())
 
     def help(self, argument: str) -> None:
-        print_rows([(f"{name} {each.argument}".strip(), each.about) for name, each in COMMANDS.items()])
-        print_rows(KEYS)
+        print_rows([*((f"{name} {each.argument}".strip(), each.about) for name, each in COMMANDS.items()), *KEYS])
 
     def system(self, text: str) -> None:
         history = self.session.history
@@ -70,7 +69,7 @@ class ChatCommands:
 
     def retry(self, argument: str) -> Answer:
         if self.session.sampling.temperature == 0 and self.session.history.unanswered is None:
-            raise UserError("at temperature 0 the answer is always the same; /set temperature=0.8 lets it vary")
+            raise UserError("at temperature 0 every answer is the same; /set temperature=0.8 first")
         return self.session.retry()
 
     def save(self, name: str) -> None:
@@ -116,6 +115,7 @@ class ChatCommands:
                 raise UserError(f"unknown setting '{name}'{did_you_mean(name, OF_ANSWERS)} (/set lists the settings)")
         changes = {name: _read_setting(name, text) for name, text in assignments.items()}
         self.session.sampling = override(self.session.sampling, changes, "/set")
+        say(", ".join(f"{name} is {_show_setting(getattr(self.session.sampling, name))}" for name in changes))
 
     def clear(self, argument: str) -> None:
         self.session.history.clear()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from shutil import get_terminal_size
+from textwrap import fill
 from types import FrameType
 
 from chainrule.cli.chat_commands import COMMANDS, ChatCommands, ExitChat
@@ -16,7 +17,8 @@ from chainrule.cli.word_wrap import WordWrap
 from chainrule.errors import UserError
 from chainrule.generation.chat_file import ChatFiles
 from chainrule.generation.chat_session import STOPPED, Answer, ChatSession
-from chainrule.progress import visible
+from chainrule.generation.decoder import PREFILL_CHUNK
+from chainrule.progress import is_quiet, visible
 
 PROMPT, FURTHER = ">>> ", "... "
 HOW_TO_LEAVE = "(Ctrl-D or /exit ends the chat)"
@@ -42,9 +44,9 @@ class ChatTerminal:
             except KeyboardInterrupt:
                 print(f"\n{HOW_TO_LEAVE}", file=sys.stderr)
             except UserError as error:
-                print(error.sentence, file=sys.stderr)
+                _complain(error.sentence)
             except UnicodeDecodeError:
-                print("what was typed is not UTF-8; type it again", file=sys.stderr)
+                _complain("what was typed is not UTF-8; type it again")
 
     def _take_line(self) -> None:
         text, is_quoted = read_message(self._editor.read, PROMPT, FURTHER)
@@ -67,7 +69,7 @@ class ChatTerminal:
 
     def _show(self, answer: Answer) -> None:
         with interrupts() as is_interrupted, closing(answer):
-            for text in show_pieces(answer):
+            for text in self._tell_reading(show_pieces(answer)):
                 print(text, end="", flush=True)
                 if is_interrupted():
                     break
@@ -78,6 +80,35 @@ class ChatTerminal:
         elif reason == "length":
             count = len(self.session.tokens)
             say(f"(cut off after {count} tokens; /set max_tokens={2 * count} lets it say more)")
+
+    def _tell_reading(self, pieces: Iterator[str]) -> Iterator[str]:
+        """The same pieces; on a terminal, a line says how much is read before the first one, if that is much."""
+        is_told = False
+        try:
+            for piece in pieces:
+                count = self.session.reader.tokens_read
+                if self.session.tokens and is_told:
+                    is_told = _print_remark("")
+                elif not self.session.tokens and count > PREFILL_CHUNK:
+                    is_told = _print_remark(f"reading {count:,} tokens ...")
+                yield piece
+        finally:
+            if is_told:
+                _print_remark("")
+
+
+def _print_remark(text: str) -> bool:
+    """Print a line for the time being, which the next one replaces; returns whether there is one now."""
+    if is_quiet() or not sys.stderr.isatty():
+        return False
+    print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+    return bool(text)
+
+
+def _complain(sentence: str) -> None:
+    """Print what went wrong; on a terminal, with lines broken between words."""
+    columns = get_terminal_size().columns if sys.stderr.isatty() else len(sentence) + 1
+    print(fill(sentence, max(columns, 20), break_long_words=False, break_on_hyphens=False), file=sys.stderr)
 
 
 def show_pieces(pieces: Answer) -> Iterator[str]:

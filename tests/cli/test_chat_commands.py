@@ -94,7 +94,7 @@ def test_edit_and_retry_need_a_question(commands: ChatCommands):
 def test_retry_at_temperature_zero_says_that_it_is_in_vain(commands: ChatCommands):
     commands.session.sampling = replace(commands.session.sampling, temperature=0.0)
     before = ask(commands, "the cat")
-    with pytest.raises(UserError, match=r"at temperature 0 the answer is always the same; /set temperature=0.8"):
+    with pytest.raises(UserError, match="at temperature 0 every answer is the same; /set temperature=0.8 first"):
         commands.run("/retry")
     assert commands.session.history.messages == before
     commands.run("/set temperature=0.8")
@@ -103,6 +103,7 @@ def test_retry_at_temperature_zero_says_that_it_is_in_vain(commands: ChatCommand
 
 def test_set_changes_how_answers_are_drawn(commands: ChatCommands, printed: Printed):
     commands.run("/set temperature=0.2 top-k=5")
+    assert printed() == "temperature is 0.2, top_k is 5"
     commands.run("/set max_tokens = 7")
     commands.run("/set stop=the end")
     sampling = commands.session.sampling

@@ -42,7 +42,7 @@ def test_a_conversation_is_typed_taken_back_saved_and_left(folder: Path):
     with Typist("chat", "cows", *DRAWN, folder=folder) as typist:
         greeting = typist.until(PROMPT)
         assert "cows: type a message and press Enter; /help lists the commands, Ctrl-D ends" in greeting
-        assert "note: it was not trained on conversations" in greeting
+        assert "note: not trained on conversations; it continues a transcript" in greeting
         assert typist.answer("the old cow").startswith(first)
         assert typist.answer("/retry").startswith(expected(folder, "User: the old cow\nAssistant:", 1))
         assert typist.answer("") == ""
