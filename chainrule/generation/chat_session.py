@@ -83,7 +83,7 @@ class ChatSession:
         ).seeded()
         self.seed = sampling.seed
         row = Row(self.tokenizer, prompt, sampling, sampling.first_sample)
-        shown = AnswerText(self.style)
+        shown = AnswerText(self.style.shown)
         for _ in self.reader.read(prompt):
             yield ""
         decoder = self.reader.decoder

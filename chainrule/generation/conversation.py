@@ -1,12 +1,12 @@
 """Encoding a conversation as a prompt that the model continues with the assistant's answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from chainrule.generation.prompt import Prompt, PromptTooLong, read_prompt
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import Chat, Message, Style
+from chainrule.text.chat import Chat, Message
 
 
 def chat_of(tokenizer: Tokenizer) -> Chat:
@@ -33,12 +33,12 @@ def encode_conversation(model: object, tokenizer: Tokenizer, messages: Sequence[
 
 
 class AnswerText:
-    """The text of an answer as it is displayed, piece by piece: without the space that its style has before it."""
+    """The text of an answer as it is displayed, piece by piece; `shown` says how its beginning is (see Style.shown)."""
 
-    def __init__(self, style: Style) -> None:
-        self._style, self._has_begun = style, False
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        self._shown, self._has_begun = shown, False
 
     def feed(self, text: str) -> str:
-        shown = text if self._has_begun else self._style.shown(text)
+        displayed = text if self._has_begun else self._shown(text)
         self._has_begun |= bool(text)
-        return shown
+        return displayed

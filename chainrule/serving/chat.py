@@ -172,7 +172,7 @@ class ChatBuilder:
         self.openings = [""] * body.num_choices  # of the answers, up to where they have a letter or sign
 
     async def chunks(self, stream: TokenStream) -> AsyncGenerator[JsonObject, None]:
-        shown = [AnswerText(chat_of(self.tokenizer).written) for _ in self.tokens]
+        shown = [AnswerText(self.displayed) for _ in self.tokens]
         async with aclosing(stream):
             async for _, new in stream:
                 for token in new:
