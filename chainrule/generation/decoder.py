@@ -106,6 +106,11 @@ class Decoder:
         return sys.maxsize if self.context_length is None else self.context_length - self._read_count
 
     @property
+    def unread(self) -> int:
+        """How many tokens `prefill_next` has yet to read."""
+        return sum(each.shape[1] for each in self._unread)
+
+    @property
     def has_read_all(self) -> bool:
         """Whether the state has read the whole history: no token was left out, and the context never started again."""
         return self._read_count == self.length

@@ -19,11 +19,12 @@ class PromptReader:
         self._model = model
         self._prompt: Decoder | None = None  # a state right after the prompt
         self.decoder: Decoder | None = None
-        self.tokens_read = 0  # of the latest prompt
+        self.tokens_read = 0  # of the latest prompt: what was new in it, and as far back as the model looks
 
     def read(self, prompt: Prompt) -> Iterator[None]:
         """Read a prompt in chunks, with a pause before each in which the caller may give up."""
         decoder = self._begin(prompt)
+        self.tokens_read = decoder.unread
         self._prompt = self.decoder = None  # a reading that is given up leaves nothing behind
         yield
         while decoder.prefill_next():
@@ -33,10 +34,8 @@ class PromptReader:
     def _begin(self, prompt: Prompt) -> Decoder:
         for kept in (self.decoder, self._prompt):
             if kept is not None and prompt.allowed is None and _goes_on(prompt.ids, kept):
-                self.tokens_read = len(prompt.ids) - kept.length
                 kept.extend(prompt.ids[kept.length :])
                 return kept
-        self.tokens_read = len(prompt.ids)
         return Decoder(self._model, prompt.ids, allowed=prompt.allowed, is_chunked=True)
 
 

@@ -96,6 +96,7 @@ def test_a_question_is_edited_in_place_and_may_have_several_lines(folder: Path):
         typist.until("the old")  # which is there to be changed
         typist.type(" cow\n")
         assert expected(folder, "User: the old cow\nAssistant:") in " ".join(typist.until(PROMPT).split())
+        typist.answer("\x1b[200~on day 3\nthe cow\x1b[201~")  # as a terminal hands over what is pasted
         typist.type('"""on day\n')
         typist.until("... ")
         typist.type('the red cow"""\n')
@@ -105,7 +106,11 @@ def test_a_question_is_edited_in_place_and_may_have_several_lines(folder: Path):
         typist.until(PROMPT)
         assert typist.leave() == 0
     (saved,) = map(json.loads, (folder / "lines.jsonl").read_text().splitlines())
-    assert [each["content"] for each in saved["messages"][::2]] == ["the old cow", "on day\nthe red cow"]
+    assert [each["content"] for each in saved["messages"][::2]] == [
+        "the old cow",
+        "on day 3\nthe cow",
+        "on day\nthe red cow",
+    ]
 
 
 def test_json_is_for_pipes(folder: Path):
