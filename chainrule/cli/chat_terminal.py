@@ -68,12 +68,14 @@ class ChatTerminal:
             self._files.save(self._save, messages)
 
     def _show(self, answer: Answer) -> None:
+        begun = False
         with interrupts() as is_interrupted, closing(answer):
             for text in self._tell_reading(show_pieces(answer)):
                 print(text, end="", flush=True)
+                begun |= bool(text)
                 if is_interrupted():
                     break
-        print("\n" if sys.stdout.isatty() else "")
+        print("\n" if begun and sys.stdout.isatty() else "")
         reason = self.session.finish_reason
         if reason == STOPPED:
             say("(stopped)")
