@@ -53,12 +53,19 @@ class Typist:
     def type(self, text: str) -> None:
         os.write(self._screen, text.encode())
 
-    def until(self, text: str) -> str:
-        """All that is seen up to this text."""
+    def until(self, text: str, key: str = "") -> str:
+        """All that is seen up to this text. A `key` is pressed for it, every ten seconds: readline misses a Ctrl-C that
+        comes before it waits for keys."""
         end = text.encode()
-        until = time.monotonic() + PATIENCE
+        began = pressed = time.monotonic()
+        self.type(key)
         while end not in self._unseen:
-            assert time.monotonic() < until and self._read(), f"{text!r} does not come after {self._unseen!r}"
+            is_open = self._read()
+            now = time.monotonic()
+            assert is_open and now < began + PATIENCE, f"{text!r} does not come after {self._unseen!r}"
+            if key and now > pressed + 10:
+                self.type(key)
+                pressed = now
         seen, _, self._unseen = self._unseen.partition(end)
         return (seen + end).decode()
 
@@ -71,8 +78,9 @@ class Typist:
     def leave(self, keys: str = CTRL_D) -> int:
         """Type this and wait for the end; returns the exit code."""
         self.type(keys)
+        until = time.monotonic() + PATIENCE
         while self._read():
-            pass
+            assert time.monotonic() < until, f"it does not end after {self._unseen!r}"
         return self._process.wait(PATIENCE)
 
     def _read(self) -> bool:
