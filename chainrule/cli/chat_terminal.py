@@ -76,12 +76,17 @@ class ChatTerminal:
                 if is_interrupted():
                     break
         print("\n" if begun and sys.stdout.isatty() else "")
-        reason = self.session.finish_reason
+        self._tell_end(begun)
+
+    def _tell_end(self, begun: bool) -> None:
+        """Say how an answer ended, where that was not by itself."""
+        reason, count = self.session.finish_reason, len(self.session.tokens)
         if reason == STOPPED:
             say("(stopped)")
         elif reason == "length":
-            count = len(self.session.tokens)
             say(f"(cut off after {count} tokens; /set max_tokens={2 * count} lets it say more)")
+        elif not begun:
+            say("(the answer is empty; /retry draws another)")
 
     def _tell_reading(self, pieces: Iterator[str]) -> Iterator[str]:
         """The same pieces; on a terminal, a line says how much is read before the first one, if that is much."""

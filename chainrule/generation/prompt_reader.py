@@ -29,7 +29,9 @@ class PromptReader:
         yield
         while decoder.prefill_next():
             yield
-        self._prompt, self.decoder = decoder, decoder.branch()
+        if prompt.allowed is None:  # else its logits are for this prompt alone
+            self._prompt = decoder
+        self.decoder = decoder.branch()
 
     def _begin(self, prompt: Prompt) -> Decoder:
         for kept in (self.decoder, self._prompt):

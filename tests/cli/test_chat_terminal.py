@@ -116,3 +116,15 @@ def test_a_question_is_edited_in_place_and_may_have_several_lines(folder: Path):
 def test_json_is_for_pipes(folder: Path):
     with Typist("chat", "cows", "--json", folder=folder) as typist:
         assert typist.leave("") == 2
+
+
+def test_a_conversation_goes_on_from_a_file_and_an_empty_answer_is_told(folder: Path):
+    (folder / "before.jsonl").write_text('{"messages": [{"role": "user", "content": "the old cow"}]}\n')
+    prompt = "User: the old cow\nAssistant:"
+    greedy = chainrule.load(folder / "cows").samples(prompt, temperature=0.0, max_tokens=20)[0].text
+    arguments = ("--greedy", "--load", "before.jsonl", "--stop", greedy.lstrip(" ")[0])
+    with Typist("chat", "cows", *arguments, folder=folder) as typist:
+        assert "(the last question has no answer yet; /retry asks it)" in typist.until(PROMPT)
+        assert "(the answer is empty; /retry draws another)" in typist.answer("/retry")
+        assert typist.answer("/history").split() == ["user", "the", "old", "cow", "assistant"]
+        assert typist.leave() == 0
