@@ -1,11 +1,10 @@
 """Encoding a conversation as a prompt that the model continues with the assistant's answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from chainrule.errors import UserError
-from chainrule.generation.prompt import Prompt, heal, read_prompt
+from chainrule.generation.prompt import Prompt, PromptTooLong, heal, read_prompt
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Chat, Message
 
@@ -34,6 +33,18 @@ def encode_conversation(
     ids = tokenizer.encode_pieces(chat.pieces(messages, continues_last)).astype(np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(ids) > reads:
-        raise UserError(f"the conversation has {len(ids)} tokens but this model reads {reads}; shorten it")
+        raise PromptTooLong("the conversation", len(ids), reads)
     opening, allowed = heal(tokenizer, text, ids) if continues_last else ("", None)
     return Prompt(ids[: len(ids) - len(opening)], text, opening, allowed, ends=tokenizer.answer_ends)
+
+
+class AnswerText:
+    """The text of an answer as it is displayed, piece by piece; `shown` says how its beginning is (see Style.shown)."""
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        self._shown, self._has_begun = shown, False
+
+    def feed(self, text: str) -> str:
+        displayed = text if self._has_begun else self._shown(text)
+        self._has_begun |= bool(text)
+        return displayed

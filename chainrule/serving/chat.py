@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from chainrule.errors import UserError
 from chainrule.generation import Token
-from chainrule.generation.conversation import chat_of, encode_conversation, render_conversation
+from chainrule.generation.conversation import AnswerText, chat_of, encode_conversation, render_conversation
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.completion_choices import finite
 from chainrule.serving.completions import MOST_LOGPROBS, GenerationRequest
@@ -198,18 +198,15 @@ class ChatBuilder:
         self.openings = [""] * body.num_choices  # of the answers, up to where they have a letter or sign
 
     async def chunks(self, stream: TokenStream) -> AsyncGenerator[JsonObject, None]:
-        has_text = [False] * len(self.tokens)
+        shown = [AnswerText(self.displayed) for _ in self.tokens]
         async with aclosing(stream):
             async for _, new in stream:
                 for token in new:
                     tokens = self.tokens[token.sample]
                     delta: JsonObject = {} if tokens else {"role": "assistant"}
                     self._append(token)
-                    if self._is_call(token.sample):
-                        delta |= self._call_delta(tokens)
-                    else:
-                        delta["content"] = token.text if has_text[token.sample] else self.displayed(token.text)
-                    has_text[token.sample] |= bool(token.text)
+                    text = shown[token.sample].feed(token.text)
+                    delta |= self._call_delta(tokens) if self._is_call(token.sample) else {"content": text}
                     yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
     async def response(self, stream: TokenStream) -> JSONResponse:
