@@ -18,6 +18,7 @@ from chainrule.analysis.compare.entrants import read_entrants
 from chainrule.analysis.compare.notebook import NotebookReport
 from chainrule.analysis.mix.make import MixRequest
 from chainrule.analysis.mix.make import mix as mix_request
+from chainrule.api.conversations import DIALOGUE
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.api.language import TrainedRun as TrainedRun
 from chainrule.api.pairs import PairsRun as PairsRun
@@ -61,7 +62,7 @@ def load(path: StrPath, task: str | None = None) -> AnyRun:
     Where `task` is given, a run of another task is refused.
     """
     run = Run(path, task)
-    if run.task == LANGUAGE:
+    if run.is_language_model:
         return TrainedRun(run.path)
     if run.task == TAGGING:
         return load_tagger_run(run.path)
@@ -88,6 +89,12 @@ def train_pairs(inputs: Inputs, *, task: str = "translation", **settings: Any) -
     return load_pairs_run(_train(task, inputs, **settings).path)
 
 
+def train_dialogue(inputs: Inputs, **settings: Any) -> TrainedRun:
+    """Learn to answer from conversations in files: `run.evaluate_conversations()`. Settings as for `train`, and
+    learn_from="assistant", "last" or "all", most_tokens and validated."""
+    return TrainedRun(_train(DIALOGUE, inputs, **settings).path)
+
+
 def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
     """Learn the tags of words from CoNLL-U: `run.tag("The cow eats hay")`. Settings as for `train`."""
     return load_tagger_run(_train(TAGGING, inputs, **settings).path)
@@ -107,6 +114,7 @@ def _request(
     validation: Inputs = (),
     model: str | None = None,
     size: str | None = None,
+    start: StrPath | Run | None = None,
     path: StrPath | None = None,
     overwrite: bool = False,
     tensorboard: bool = False,
@@ -115,7 +123,7 @@ def _request(
     **settings: object,
 ) -> Request:
     if "task" in settings:
-        raise UserError("the task is not a setting here; use train, train_pairs or train_tagger")
+        raise UserError("the task is not a setting here; use train, train_pairs, train_dialogue or train_tagger")
     if lesson:
         check_lesson(task, model, settings)
         settings = {**LESSON, **settings}
@@ -133,6 +141,7 @@ def _request(
         reading=reading,
         splitting=splitting,
         tokenization=tokenization,
+        start=None if start is None else start.path if isinstance(start, Run) else Path(start),
         path=Path(path) if path else None,
         overwrite=overwrite,
         tensorboard=tensorboard,

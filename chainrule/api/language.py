@@ -11,6 +11,7 @@ from chainrule.analysis.doctor.examine import examine
 from chainrule.analysis.doctor.findings import Findings
 from chainrule.analysis.explain.explanation import TOP, Explanation, explain
 from chainrule.analysis.followers import Followers, count_followers
+from chainrule.api.conversations import evaluate_conversations
 from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.config import fields, override
@@ -26,7 +27,7 @@ from chainrule.generation.settings import CONSTRAINTS
 from chainrule.generation.template import find_template
 from chainrule.models import infinigram
 from chainrule.models.contract import HasHiddenStates
-from chainrule.runs.folder import KeptAside, Run
+from chainrule.runs.folder import LANGUAGE, KeptAside, Run
 from chainrule.runs.quantized import Cost, quantize
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class TrainedRun(Run):
         if "faces" in sampling:  # the former name of `top`
             top = int(str(sampling.pop("faces")))
         settings = override(Sampling(temperature=1.0), sampling, "explain")
-        shards = self.shards() if (self.path / "tokens").is_dir() else None
+        shards = self.shards() if self.has_shards else None
         return explain(self.model, self.tokenizer, text, token, settings, shards, top)
 
     def evaluate(
@@ -160,6 +161,14 @@ class TrainedRun(Run):
         """
         names = None if inputs is None else input_names(inputs)
         return self.evaluate_text(self.open_text(names, reading), worst, documents, against)
+
+    def evaluate_conversations(
+        self, inputs: Inputs | None = None, *, validated: int = 100, **reading: object
+    ) -> dict[str, Any]:
+        """The loss of the assistant's turns in conversations, and in `figures` the share of the run's own answers that
+        end by themselves, to `validated` of the questions; default: the conversations kept aside in training."""
+        names = None if inputs is None else input_names(inputs)
+        return evaluate_conversations(self, names, override(Reading(), reading, "evaluate_conversations"), validated)
 
     def score(self, texts: Any, *, column: str | None = None, ids: Any = None) -> list[RowFigures]:
         """How probable each text is: a row of figures each, in their order, empty texts too (as None).
@@ -190,7 +199,7 @@ class TrainedRun(Run):
     def _note_unit(self, text: Text) -> list[str]:
         """A word on documents that are longer or shorter than those of training, as they are harder or easier."""
         own = self.config["data"].get("unit") if "text" in self.config["data"] else None
-        if own in (None, text.unit):
+        if own in (None, text.unit) or self.task != LANGUAGE:
             return []
         return [f"one document is a {text.unit} here, but was a {own} in training; the unit {own} cuts as training did"]
 

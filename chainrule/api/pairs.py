@@ -16,7 +16,7 @@ from chainrule.models.contract import LanguageModel
 from chainrule.progress import progress
 from chainrule.runs.folder import Run
 from chainrule.tasks._pairs import PairTask
-from chainrule.tasks.base import LANGUAGE, find_task
+from chainrule.tasks.base import find_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +129,7 @@ def load_pairs_run(path: StrPath) -> PairsRun:
 
 def pair_task(run: Run) -> PairTask | None:
     """The task of a run, if that is to write one text from another."""
-    if run.task == LANGUAGE:
+    if run.is_language_model:
         return None
     task = find_task(run.task)
     return task(run.path) if issubclass(task, PairTask) else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import log
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from chainrule.cli.output import number
 
 if TYPE_CHECKING:
     from chainrule.data.settings import Reading
+    from chainrule.evaluation.figures import Evaluation
     from chainrule.evaluation.seen import Seen
     from chainrule.evaluation.text import Against, DocumentFigures
     from chainrule.runs.folder import Run
@@ -40,19 +41,21 @@ def command(
     quantize: options.Quantize = None,
     as_json: options.Json = False,
 ) -> None:
-    """Measure a run on a text: bits per byte, perplexity, hard passages; taggers by accuracy, translators by BLEU."""
+    """Measure a run on a text: bits per byte, perplexity, hard passages; taggers by accuracy, translators by BLEU, and
+    runs of conversations by their answers."""
     from chainrule.api import load
+    from chainrule.api.conversations import holds_conversations
     from chainrule.cli.output import print_json
     from chainrule.data.settings import Reading
     from chainrule.errors import UserError
     from chainrule.evaluation.text import MOST_PASSAGES
     from chainrule.runs.folder import Run
-    from chainrule.tasks.base import LANGUAGE
 
     if not 0 <= worst <= MOST_PASSAGES:
         raise UserError(f"--worst must be from 0 to {MOST_PASSAGES}, got {worst}")
     opened = Run(run, task=None)
-    if opened.task != LANGUAGE:
+    is_of_conversations = holds_conversations(opened, inputs) and field == "text"
+    if is_of_conversations or not opened.is_language_model:
         asked = {
             "--against": against,
             "--documents": documents,
@@ -61,7 +64,8 @@ def command(
             "--quantize": quantize,
         }
         reading = Reading(field=field, encoding=encoding, delimiter=delimiter)
-        _evaluate_task(opened, inputs, [flag for flag, value in asked.items() if value], reading, as_json)
+        measure = _evaluate_conversations if is_of_conversations else _evaluate_task
+        measure(opened, inputs, [flag for flag, value in asked.items() if value], reading, as_json)
         return
     loaded = load(run, "language")
     if quantize:
@@ -111,6 +115,27 @@ def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], readi
             f"{', '.join(flags)}: only for language models, and '{run.path}' is a run for {run.task}; leave it out"
         )
     module.evaluate(run, inputs, reading, as_json)
+
+
+def _evaluate_conversations(
+    run: "Run", inputs: list[str] | None, flags: list[str], reading: "Reading", as_json: bool
+) -> None:
+    """Measure a run of conversations on conversations."""
+    from chainrule.api import load
+    from chainrule.cli.output import print_json, print_notes, print_rows
+    from chainrule.cli.train import describe_validation
+    from chainrule.errors import UserError
+
+    if flags:
+        raise UserError(f"{', '.join(flags)}: only for text, and these are conversations; leave it out, or name a text")
+    found = load(run.path, "language").evaluate_conversations(
+        inputs, encoding=reading.encoding, delimiter=reading.delimiter
+    )
+    if as_json:
+        print_json(found)
+        return
+    print_rows([("text", ", ".join(found["inputs"])), ("quality", describe_validation(cast("Evaluation", found)))])
+    print_notes(found["notes"])
 
 
 def _report(result: dict[str, Any], is_closed: bool) -> None:

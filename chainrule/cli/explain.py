@@ -48,7 +48,6 @@ def command(
     from chainrule.cli.standard_input import read_standard_input
     from chainrule.errors import UserError
     from chainrule.runs.folder import Run
-    from chainrule.tasks.base import LANGUAGE
 
     top = top if faces is None else faces
     if not 1 <= top <= MOST_TOP:
@@ -56,13 +55,13 @@ def command(
     if html is not None and html.exists() and not overwrite:
         raise UserError(f"'{html}' exists already; choose another name, or pass --overwrite")
     text = read_standard_input() if text == "-" else text
-    task = Run(run, task=None).task
-    if task == "tagging":
+    opened = Run(run, task=None)
+    if opened.task == "tagging":
         if html is not None:
             raise UserError(f"--html is not available for taggers such as '{run}'; leave it out, or pass --json")
         _explain_tags(run, text, as_json)
         return
-    if task != LANGUAGE:
+    if not opened.is_language_model:
         _explain_pair(run, text, html, as_json)
         return
     sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}

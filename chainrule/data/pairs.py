@@ -132,40 +132,53 @@ def _objects(source: Source, fields: Fields, encoding: str) -> Iterator[Row]:
 
 
 def _table(source: Source, fields: Fields, reading: Reading) -> Iterator[Row]:
-    """TSV files of sentences are seldom quoted, so quotes in them are just quotes."""
+    places: tuple[int, int] | None = None
+    width = 2
+    for line, row in read_rows(source, reading, (fields.source,)):
+        if places is None:
+            width = len(row)
+            absent = [name for name in (fields.source, fields.target) if name not in row]
+            is_header = not absent
+            if absent and (width != 2 or len(absent) == 1 or fields != Fields()):
+                raise UserError(f"'{source.name}' has no column {_missing(absent[0], fields, row)}")
+            places = (row.index(fields.source), row.index(fields.target)) if is_header else (0, 1)
+            if is_header:
+                continue
+        check_width(source, line, row, width)
+        yield line, row[places[0]], row[places[1]]
+
+
+def read_rows(source: Source, reading: Reading, names: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table that are not empty, each with the line at which it begins; `names` are of columns that a
+    header may have, by which the delimiter is told.
+
+    TSV files of sentences are seldom quoted, so quotes in them are just quotes.
+    """
     delimiter, is_plain = find_delimiter(reading.delimiter), source.format == "tsv"
     lines: Iterator[str] = (line + "\n" for line in _lines(source, reading.encoding))
     if delimiter == AUTO and is_plain:
         delimiter = "\t"
     elif delimiter == AUTO:
         sample = list(islice(lines, SAMPLED_LINES))
-        delimiter, lines = choose_delimiter(sample, fields.source), chain(sample, lines)
+        named = next((name for name in names if sample and name in sample[0]), "")
+        delimiter, lines = choose_delimiter(sample, named), chain(sample, lines)
     allow_long_fields()
     rows = csv.reader(
         lines, delimiter=delimiter, quoting=csv.QUOTE_NONE if is_plain else csv.QUOTE_MINIMAL, strict=True
     )
-    places: tuple[int, int] | None = None
-    line, width = 1, 2
+    line = 1
     try:
         for row in rows:
-            if not row:
-                pass
-            elif places is None:
-                width = len(row)
-                absent = [name for name in (fields.source, fields.target) if name not in row]
-                is_header = not absent
-                if absent and (width != 2 or len(absent) == 1 or fields != Fields()):
-                    raise UserError(f"'{source.name}' has no column {_missing(absent[0], fields, row)}")
-                places = (row.index(fields.source), row.index(fields.target)) if is_header else (0, 1)
-                if not is_header:
-                    yield line, row[0], row[1]
-            elif len(row) != width:
-                raise UserError(f"{source.name}:{line} has {len(row)} columns, but the first row has {width}")
-            else:
-                yield line, row[places[0]], row[places[1]]
+            if row:
+                yield line, row
             line = rows.line_num + 1
     except csv.Error as error:
         raise UserError(f"{source.name}:{line} is not valid CSV ({error})") from None
+
+
+def check_width(source: Source, line: int, row: list[str], width: int) -> None:
+    if len(row) != width:
+        raise UserError(f"{source.name}:{line} has {len(row)} columns, but the first row has {width}")
 
 
 def _missing(name: str, fields: Fields, found: list[str]) -> str:

@@ -166,6 +166,11 @@ def write_index(
     (folder / INDEX).write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
+def has_shards(folder: Path) -> bool:
+    """Whether there are token shards in a folder; a task may keep its data there in another form."""
+    return (folder / INDEX).is_file()
+
+
 class TokenShards:
     """The shards of one split, opened for reading."""
 

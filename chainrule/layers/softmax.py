@@ -9,27 +9,36 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from chainrule.layers.autocast import without_autocast
+from chainrule.layers.autocast import autocast_dtype, without_autocast
 from chainrule.layers.gradient_context import GradientContext
+from chainrule.layers.product import is_for_onednn, multiply
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MB: smaller pieces starve a second core, larger ones leave its cache
+ROUNDED_AT_ONCE = 1 << 24  # in bfloat16, where products are so fast that adding up the gradients of pieces takes longer
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: GradientContext, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, smoothing: float
+        ctx: GradientContext,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        targets: Tensor,
+        smoothing: float,
+        dtype: torch.dtype,
     ) -> Tensor:
         total, (_, asks_weight, asks_bias, *_) = hidden.new_zeros(()), ctx.needs_input_grad
         to_hidden, to_bias = torch.empty_like(hidden), torch.zeros_like(bias)
         to_weight = torch.zeros_like(weight) if asks_weight else None  # of a frozen one, none is wanted
-        rows = max(1, LOGITS_AT_ONCE // len(weight))
-        buffer = hidden.new_empty(min(rows, len(hidden)), len(weight))
+        rows = max(1, (LOGITS_AT_ONCE if dtype == weight.dtype else ROUNDED_AT_ONCE) // len(weight))
+        products = _Products(weight, bias, dtype)
         for h, target, gradient in zip(hidden.split(rows), targets.split(rows), to_hidden.split(rows), strict=True):
-            scores = torch.addmm(bias, h, weight.t(), out=buffer[: len(h)])  # (rows, vocabulary)
+            scores = products.scores(h)  # (rows, vocabulary)
             place = target[:, None]
             wanted, top = scores.gather(1, place), scores.amax(1, keepdim=True)
             if smoothing:
@@ -39,9 +48,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             scores.div_(sums).scatter_add_(1, place, torch.full_like(sums, smoothing - 1))  # minus one at the target
             if smoothing:
                 scores.sub_(smoothing / len(weight))
-            torch.mm(scores, weight, out=gradient)
+            gradient.copy_(products.to_hidden(scores))
             if to_weight is not None:
-                to_weight.addmm_(scores.t(), h)
+                products.add_to_weight(to_weight, scores, h)
             if asks_bias:
                 to_bias += scores.sum(0)
         ctx.save_for_backward(to_hidden, to_weight, to_bias)
@@ -50,7 +59,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: GradientContext, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return *_scaled(scale, *ctx.saved_tensors), None, None
+        return *_scaled(scale, *ctx.saved_tensors), None, None, None
 
 
 def _scaled(scale: Tensor, *gradients: Tensor | None) -> Iterator[Tensor | None]:
@@ -58,17 +67,48 @@ def _scaled(scale: Tensor, *gradients: Tensor | None) -> Iterator[Tensor | None]
     return (None if each is None else each.mul_(scale) for each in gradients)
 
 
+class _Products:
+    """The three products of an output layer, each by the fastest way that there is here; sums are in float32."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, dtype: torch.dtype):
+        self.weight, self.bias, self.dtype = weight.to(dtype), bias, dtype
+        self.is_rounded = dtype != weight.dtype
+        self.by_onednn = not self.is_rounded and is_for_onednn(weight, weight)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """(rows, width) -> W h + b (rows, vocabulary), which may be written over."""
+        if self.by_onednn:
+            return multiply(hidden, self.weight, self.bias)
+        if self.is_rounded:
+            return F.linear(hidden.to(self.dtype), self.weight).to(hidden.dtype).add_(self.bias)
+        return torch.addmm(self.bias, hidden, self.weight.t())
+
+    def to_hidden(self, gradient: Tensor) -> Tensor:
+        """(rows, vocabulary) -> (rows, width)"""
+        if self.by_onednn:
+            return multiply(gradient, self.weight.t())
+        return gradient.to(self.dtype) @ self.weight
+
+    def add_to_weight(self, total: Tensor, gradient: Tensor, hidden: Tensor) -> None:
+        """total (vocabulary, width) += gradientᵀ hidden"""
+        if self.is_rounded:
+            total += gradient.to(self.dtype).t() @ hidden.to(self.dtype)
+        else:
+            total.addmm_(gradient.t(), hidden)
+
+
 def linear_cross_entropy(
     hidden: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float = 0.0
 ) -> Tensor:
     """F.cross_entropy(F.linear(hidden, weight, bias), targets, reduction="sum"), a few rows of logits at a time.
 
-    `smoothing`: label smoothing, the part of the probability that is spread over all words. Everything is computed in
-    the precision of the weight, also within torch.autocast.
+    `smoothing`: label smoothing, the part of the probability that is spread over all words. Within torch.autocast the
+    products are in its precision, and everything else in that of the weight.
     """
     bias = weight.new_zeros(len(weight)) if bias is None else bias
+    dtype = autocast_dtype(weight)
     with without_autocast(hidden):
-        total: Tensor = _LinearCrossEntropy.apply(hidden.to(weight.dtype), weight, bias, targets, smoothing)
+        total: Tensor = _LinearCrossEntropy.apply(hidden.to(weight.dtype), weight, bias, targets, smoothing, dtype)
     return total
 
 

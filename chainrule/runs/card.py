@@ -7,8 +7,11 @@ from chainrule.evaluation.figures import Evaluation
 from chainrule.runs.records import DataConfig, RunConfig, TrainedEvent
 
 
-def write_card(path: Path, name: str, config: RunConfig, trained: TrainedEvent, uses: Sequence[str] = ()) -> None:
-    """Write the card with these commands in it, or with those for a language model where none are given."""
+def write_card(
+    path: Path, name: str, config: RunConfig, trained: TrainedEvent, uses: Sequence[str] = (), example: str = ""
+) -> None:
+    """Write the card with these commands in it, or with those for a language model where none are given; and with an
+    example of what was learned."""
     lines = [
         *about(name, config, trained),
         "",
@@ -17,8 +20,20 @@ def write_card(path: Path, name: str, config: RunConfig, trained: TrainedEvent, 
         f"chainrule show {name}",
         "```",
         "",
+        *(_example(example) if example else []),
     ]
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def _example(example: str) -> list[str]:
+    return [
+        "An example, as the model read it; what it learned to say is in brackets:",
+        "",
+        "````text",
+        example,
+        "````",
+        "",
+    ]
 
 
 def about(name: str, config: RunConfig, trained: TrainedEvent) -> list[str]:

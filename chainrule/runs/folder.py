@@ -16,7 +16,7 @@ import numpy as np
 
 from chainrule import registry
 from chainrule.data.documents import Documents
-from chainrule.data.shards import TokenShards
+from chainrule.data.shards import TokenShards, has_shards
 from chainrule.data.split import Split
 from chainrule.errors import UserError, did_you_mean
 from chainrule.evaluation.seen import TrainedOn
@@ -24,10 +24,11 @@ from chainrule.models.contract import LanguageModel
 from chainrule.progress import Advance
 from chainrule.runs.records import CONFIG, Event, RunConfig, TrainedEvent, damaged, read_config, read_events
 from chainrule.storage import load_arrays
+from chainrule.text import stored
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import read_chat
 
 LANGUAGE = "language"  # the task of every run that names none: each token is predicted from those before it
+LANGUAGE_TASKS = (LANGUAGE, "dialogue")  # of runs that are language models, whatever they were trained on
 TOKENS_FOLDER = "tokens"  # of a run: what training reads
 MANIFEST = "manifest.json"
 COUNTED = "documents.safetensors"  # of runs without tokens: the hashes of the documents counted
@@ -59,7 +60,7 @@ class Run:
     config: RunConfig
 
     def __init__(self, path: str | os.PathLike[str], task: str | None = LANGUAGE):
-        """Open a run of the given task; None opens a run of any task."""
+        """Open a run of the given task; None opens a run of any task, "language" every language model."""
         self.path = Path(path)
         if not self.path.exists() and (HOME / self.path / CONFIG).is_file():
             self.path = HOME / self.path  # a bare name is looked up in runs/
@@ -68,7 +69,8 @@ class Run:
         self.config = read_config(self.path)
         self.architecture = self.config["architecture"]
         self._check_sizes()
-        if task is not None and self.task != task:
+        is_fit = task in (None, self.task) or (task == LANGUAGE and self.is_language_model)
+        if not is_fit:
             raise UserError(
                 f"'{self.path}' is a run for {self.task}, but a run for {task} is needed; "
                 f"chainrule show {self.path} tells how to use it"
@@ -78,6 +80,11 @@ class Run:
     def task(self) -> str:
         """The task it was trained for; a run that names none is a language model."""
         return self.config.get("task", LANGUAGE)
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether it predicts each token from those before it, so that it samples, scores and explains text."""
+        return self.task in LANGUAGE_TASKS
 
     @property
     def name(self) -> str:
@@ -109,17 +116,10 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        facts = self.config["tokenizer"]
-        tokenizer = Tokenizer.load(self.path / "tokenizer.json", facts.get("end"))
-        start = facts.get("start", tokenizer.eos)
-        if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
-            raise damaged(self.path / CONFIG)
-        tokenizer.start = start
         try:
-            tokenizer.chat = read_chat(facts.get("chat"))
-        except (UserError, KeyError, TypeError):
+            return stored.load(self.path / "tokenizer.json", self.config["tokenizer"])
+        except (KeyError, TypeError, ValueError):
             raise damaged(self.path / CONFIG) from None
-        return tokenizer
 
     @cached_property
     def model(self) -> LanguageModel:
@@ -130,6 +130,11 @@ class Run:
             raise UserError(f"the model and the tokenizer of '{self.path}' do not belong together; train the run again")
         return model
 
+    @property
+    def has_shards(self) -> bool:
+        """Whether the text that it was trained on is stored with it, token after token."""
+        return has_shards(self.path / TOKENS_FOLDER)
+
     def shards(self, name: str = "train") -> TokenShards:
         return TokenShards(self.path / TOKENS_FOLDER, name)
 
@@ -138,7 +143,7 @@ class Run:
         if (self.path / COUNTED).is_file():
             counted: list[int] = load_arrays(self.path / COUNTED)[0]["hashes"].tolist()
             return counted
-        if not (self.path / TOKENS_FOLDER).is_dir():
+        if not self.has_shards:
             return None
         shards = self.shards("train")
         return [each for shard in range(len(shards)) for each in shards.table(shard)["hashes"].tolist()]

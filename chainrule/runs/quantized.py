@@ -10,7 +10,7 @@ from chainrule.data.documents import Documents
 from chainrule.errors import UserError
 from chainrule.evaluation.score import score
 from chainrule.models.contract import learns
-from chainrule.runs.folder import TOKENS_FOLDER, KeptAside, Run
+from chainrule.runs.folder import KeptAside, Run
 
 KINDS = ("int8",)
 MEASURED_BYTES = 4096
@@ -53,7 +53,7 @@ def _bits_per_byte(run: Run, documents: Documents) -> float:
 
 def _text(run: Run) -> tuple[str, Documents]:
     """A little of the text that training held out; for an imported model, which has none, of Python's documentation."""
-    if (run.path / TOKENS_FOLDER).is_dir():
+    if run.has_shards:
         for documents in KeptAside(run).batches():
             return "the text kept aside", _some(documents)
     return "Python's documentation", _some(next(Corpus([ELSEWHERE]).batches()))

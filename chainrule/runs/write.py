@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from chainrule.runs.records import (
     write_config,
 )
 from chainrule.storage import save_arrays
-from chainrule.text.base import EOS, Tokenizer
+from chainrule.text import stored
+from chainrule.text.base import Tokenizer
 from chainrule.version import __version__
 
 
@@ -56,6 +57,7 @@ class RunContents:
     training: TrainingConfig | None = None  # of a model that learns by gradient: how it learned
     task: str = LANGUAGE
     uses: Sequence[str] = ()  # commands that use the run, for its model card; none: those of a language model
+    example: str = ""  # of what it learned, for the card, where that is not plain text
 
 
 def write_run(folder: Path, contents: RunContents) -> None:
@@ -66,7 +68,7 @@ def write_run(folder: Path, contents: RunContents) -> None:
     append_event(folder, trained)
     config = _configuration(contents)
     write_config(folder, config)
-    write_card(folder / "README.md", contents.name, config, trained, contents.uses)
+    write_card(folder / "README.md", contents.name, config, trained, contents.uses, contents.example)
 
 
 def _configuration(contents: RunContents) -> RunConfig:
@@ -93,11 +95,7 @@ def _describe_tokenizer(tokenizer: Tokenizer) -> TokenizerConfig:
         "is_closed": tokenizer.is_closed,
         "hash": tokenizer.fingerprint,
     }
-    if tokenizer.start != tokenizer.eos or tokenizer.end != EOS:
-        found["start"], found["end"] = tokenizer.start, tokenizer.end
-    if tokenizer.chat:
-        found["chat"] = asdict(tokenizer.chat)
-    return found
+    return cast(TokenizerConfig, {**found, **stored.describe(tokenizer)})
 
 
 def store(

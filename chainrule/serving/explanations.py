@@ -44,7 +44,7 @@ def explained(served: ServedModel, body: ExplainRequest) -> dict[str, object]:
     """What `chainrule explain --json` prints, with attention and states of the latest tokens and first units alone."""
     run, model, tokenizer = served.run, served.model, served.tokenizer
     sampling = Sampling(**body.filters)
-    shards = run.shards() if (run.path / "tokens").is_dir() else None
+    shards = run.shards() if run.has_shards else None
     if isinstance(body.prompt, str):
         found = explain(model, tokenizer, body.prompt, body.token, sampling, shards, body.top)
     else:

@@ -55,7 +55,7 @@ def choose_passage(run: Run, seed: int, characters: int) -> JsonObject:
 
 
 def _shards(run: Run) -> tuple[str, TokenShards]:
-    if not (run.path / "tokens").is_dir():
+    if not run.has_shards:
         raise APIError(404, f"'{run.name}' has no text of its own to take passages from", "not_found", "model")
     for name in ("validation", "train"):
         try:

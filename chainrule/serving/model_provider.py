@@ -60,7 +60,7 @@ class ServedModel:
             "object": "model",
             "created": self.created,
             "owned_by": "chainrule",
-            "task": self.run.task,
+            "task": LANGUAGE if self.run.is_language_model else self.run.task,
             "architecture": self.run.architecture,
             "hash": self.hash,
             "parameters": self.model.num_parameters,
@@ -173,7 +173,7 @@ def find_runs(paths: Sequence[str]) -> tuple[list[Run], tuple[Path, ...]]:
 
 def _pair_task(run: Run) -> PairTask | None:
     task = pair_task(run)
-    if task is None and run.task != LANGUAGE:
+    if task is None and not run.is_language_model:
         command = find_task(run.task).command
         raise UserError(f"'{run.path}' is a run of the task {run.task}, which is not served; use chainrule {command}")
     return task

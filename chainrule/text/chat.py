@@ -52,15 +52,23 @@ class Style:
 
     def pieces(self, messages: Sequence[Message]) -> Iterator[Piece]:
         """The conversation up to where the assistant speaks; a space there belongs to the answer's first token."""
+        yield from self.turns(messages)
+        yield Piece(self.assistant.before.rstrip(" "), True)
+
+    def turns(self, messages: Sequence[Message]) -> Iterator[Piece]:
+        """The conversation as it stands, with what comes after its last message."""
         around = {"user": self.user, "assistant": self.assistant, "system": self.system}
         yield Piece(self.opening, True)
         for message in messages if self.system else self._without_systems(messages):
             here = around[message.role]
             assert here is not None
             yield Piece(here.before, True)
-            yield Piece(message.text.strip() if message.role in self.trims else message.text, False)
+            yield Piece(self.said(message), False)
             yield Piece(here.after, True)
-        yield Piece(self.assistant.before.rstrip(" "), True)
+
+    def said(self, message: Message) -> str:
+        """What the style writes of a message's text: some leave out the spaces around it."""
+        return message.text.strip() if message.role in self.trims else message.text
 
     def _without_systems(self, messages: Sequence[Message]) -> list[Message]:
         said = "\n\n".join(each.text for each in messages if each.role == "system")
@@ -129,9 +137,17 @@ class Chat:
         return STYLES[self.style]
 
     def pieces(self, messages: Sequence[Message]) -> list[Piece]:
+        """The conversation up to where the assistant speaks: the prompt of its answer."""
+        return list(self.written.pieces(self._with_system(messages)))
+
+    def turns(self, messages: Sequence[Message]) -> list[Piece]:
+        """The conversation as it stands, its last message included."""
+        return list(self.written.turns(self._with_system(messages)))
+
+    def _with_system(self, messages: Sequence[Message]) -> Sequence[Message]:
         if self.system is not None and (not messages or messages[0].role != "system"):
-            messages = [Message("system", self.system), *messages]
-        return list(self.written.pieces(messages))
+            return [Message("system", self.system), *messages]
+        return messages
 
 
 def read_chat(facts: Mapping[str, object] | None) -> Chat | None:

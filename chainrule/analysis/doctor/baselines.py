@@ -85,6 +85,9 @@ def _documents(shards: TokenShards, tokenizer: Tokenizer, most: int, direction: 
 def look_at_baselines(subject: Subject) -> list[Finding]:
     """One finding: which baselines the run is better than, and which are better."""
     train, validation, quality = subject.shards("train"), subject.shards("validation"), subject.quality
+    if quality is not None and train is None:
+        advice = "compare it on text that is named: chainrule compare TEXT --models 'RUN ngram'"
+        return [Finding("quality", "note", "not compared with counting: its text is not stored with the run", advice)]
     if train is None or validation is None or quality is None:
         advice = "measure it on other text: chainrule evaluate RUN OTHER.txt"
         return [Finding("quality", "note", "unknown: it was not measured on validation text", advice)]

@@ -22,7 +22,7 @@ def look_at_data(subject: Subject) -> list[Finding]:
     """Findings about the text that the run was trained and measured on."""
     train, validation = subject.shards("train"), subject.shards("validation")
     if train is None:
-        advice = "examine a run that was trained here rather than merged or imported"
+        advice = "examine a run that was trained here on text, rather than on conversations, merged or imported"
         return [Finding("text", "note", "cannot be examined: it is not stored with the run", advice)]
     found = [*find_repeats(train), *find_dominant(train, subject)]
     if validation is not None:

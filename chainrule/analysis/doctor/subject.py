@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from chainrule.data.shards import TokenShards
+from chainrule.data.shards import TokenShards, has_shards
 from chainrule.errors import UserError
 from chainrule.models.contract import LanguageModel
 from chainrule.runs.folder import HOME, RESUMABLE, Run, unfinished
@@ -36,7 +36,7 @@ class Subject:
 
     def shards(self, name: str) -> TokenShards | None:
         """The tokens of 'train' or 'validation'; None where the run has no such text."""
-        if not (self.folder / "tokens").is_dir():
+        if not has_shards(self.folder / "tokens"):
             return None
         shards = TokenShards(self.folder / "tokens", name)
         return shards if shards.part.documents else None

@@ -84,7 +84,7 @@ def _text_to_fit_on(request: MixRequest) -> Corpus | KeptAside:
         return _corpus(request.runs[0], request.on)
     kept = [run.config["data"].get("text", {}).get("validation") for run in request.runs]
     for run, part in zip(request.runs, kept, strict=True):
-        if part is None or not part["documents"]:
+        if part is None or not part["documents"] or not run.has_shards:
             raise UserError(
                 f"'{run.path}' has no text kept aside to fit the weights on; name one that it has not seen",
                 ON,
