@@ -142,14 +142,29 @@ def require_adapter(run: Run) -> Adapter:
 
 
 def base_model(run: Run, adapter: Adapter) -> tuple[Model, list[str]]:
-    """The model that the adapter is for: that of the run it began from, or told from the weights of this one."""
-    model = require_transformer(run.model)
-    base = find_base(adapter.base.name)
-    if base is not None and Base.of(base) == adapter.base and _is_alike(base, model):
+    """The model that the adapter is for, with the tokens of this run's: that of the run it began from, or told from the
+    weights of this one; and a note where it is that."""
+    model, base = require_transformer(run.model), base_run(adapter)
+    if base is not None and not added_tokens(run, adapter):
         return require_transformer(base.model), []
     found = with_updates(model, adapter.arrays, -adapter.settings.scale)
-    told = f"the run that it began from, '{adapter.base.name}', is not in {HOME}/ as it was"
-    return found, [f"{told}; its weights were computed from those of this run"]
+    name = adapter.base.name
+    reason = (
+        f"the run that it began from, '{name}', is not in {HOME}/ as it was" if base is None else "it has new tokens"
+    )
+    return found, [f"{reason}, so the weights of its base were computed from its own"]
+
+
+def base_run(adapter: Adapter) -> Run | None:
+    """The run in runs/ that the adapter began from, if it is still there."""
+    base = find_base(adapter.base.name)
+    return base if base is not None and Base.of(base) == adapter.base else None
+
+
+def added_tokens(run: Run, adapter: Adapter) -> int:
+    """How many tokens training has added to the vocabulary of the base; 0 where that is not in runs/."""
+    base = base_run(adapter)
+    return run.tokenizer.vocabulary_size - base.tokenizer.vocabulary_size if base is not None else 0
 
 
 def with_updates(model: Model, arrays: Mapping[str, np.ndarray], scale: float) -> Model:
@@ -159,12 +174,6 @@ def with_updates(model: Model, arrays: Mapping[str, np.ndarray], scale: float) -
     fill(found, {name: array.copy() for name, array in layout.arrays_of(model).items()})
     fold_arrays(found, arrays, scale)
     return found
-
-
-def _is_alike(base: Run, model: Model) -> bool:
-    """Whether tensors have the same shapes: training may have added tokens to a vocabulary."""
-    known = {name: each.shape for name, each in require_transformer(base.model).state_dict().items()}
-    return known == {name: each.shape for name, each in model.state_dict().items()}
 
 
 def find_base(name: str) -> Run | None:

@@ -12,15 +12,19 @@ import torch
 
 from chainrule.cli.main import main
 from chainrule.errors import UserError
+from chainrule.interop._adapter import give_out, take_in
 from chainrule.interop.export import export_run
 from chainrule.interop.huggingface.write import write_huggingface
 from chainrule.interop.importing import import_run
-from chainrule.layers.lora import LoRA, add_lora, fold_lora, lora_parameters
+from chainrule.interop.peft.read import pairs_of, read_tensors
+from chainrule.layers.lora import MATRICES, LoRA, add_lora, fold_lora, load_lora, lora_parameters
+from chainrule.models.contract import Batch
 from chainrule.models.transformer import FAST, Model
 from chainrule.runs.adapter import ADAPTER, Adapter, Base, adapter_of, load_adapter, save_adapter
 from chainrule.runs.folder import Run
 from chainrule.runs.write import store
 from chainrule.storage import load_arrays, save_arrays
+from chainrule.text.role_tokens import with_roles
 from tests.interop.models import SHAPE, bpe, random_model, transformer
 
 peft = pytest.importorskip("peft")
@@ -220,8 +224,70 @@ def test_a_base_that_is_gone_is_told_from_the_run():
     run = tuned_run(base, LoRA(rank=4, alpha=8.0))
     base.path.rename("elsewhere")
     found = export_run(run, "peft")
-    assert "its weights were computed from those of this run" in found["checks"][0]["note"]
+    note = "'base', is not in runs/ as it was, so the weights of its base were computed from its own"
+    assert note in found["checks"][0]["note"]
     assert all(each["agrees"] for each in found["checks"])
+
+
+def test_tokens_that_training_added_leave_with_the_adapter():
+    """peft stores the embeddings of a larger vocabulary, and loads them onto a base that was given as many rows."""
+    base = base_run("llama")
+    tokenizer = with_roles(base.tokenizer)
+    added = tokenizer.vocabulary_size - base.tokenizer.vocabulary_size
+    assert added > 0
+    larger = transformer("llama", tokenizer)
+    ours = base.model.state_dict()
+    for name, each in larger.state_dict().items():
+        each[: len(ours[name])] = ours[name]
+    settings = LoRA(rank=4, alpha=8.0)
+    add_lora(larger, settings)
+    for each in lora_parameters(larger).values():
+        torch.nn.init.normal_(each, std=0.2)
+    save_adapter(Path("kept.safetensors"), larger, settings, Base.of(base))
+    fold_lora(larger)
+    run = store(
+        Path("runs/tuned"), "transformer", larger, tokenizer, {"inputs": ["b"], "unit": "line"}, False,
+        extra=lambda folder: load_adapter(Path("kept.safetensors")).save(folder / ADAPTER),
+    )  # fmt: skip
+    found = export_run(run, "peft")
+    assert all(each["agrees"] and each["same_tokens"] for each in found["checks"])
+    assert f"training added {added} tokens" in found["notes"][1]
+    Path("there").mkdir()
+    write_huggingface(base.model, base.tokenizer, Path("there"))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained("there")
+    theirs.resize_token_embeddings(tokenizer.vocabulary_size)
+    theirs = peft.PeftModel.from_pretrained(theirs, "tuned-peft").eval()
+    torch.testing.assert_close(logits(theirs), logits(run.model), rtol=0, atol=1e-4)
+    with pytest.raises(
+        UserError, match="the adapter has an embedding of its own, of .* tokens, and 'runs/base' one of"
+    ):
+        import_run(Path("tuned-peft"), Path("runs/back"), base=base.path)
+    assert "export all of the run with --to gguf" in export_run(run, "gguf-adapter")["notes"][0]
+
+
+@pytest.mark.parametrize("profile", ["llama", "gpt2"])
+def test_gradients_are_those_of_peft(profile: str):
+    """Of every A and B, from the loss of the same text; GPT-2's c_attn is left out, whose three A's are one there."""
+    base = base_run(profile)
+    theirs = made_by_peft(base, Path("adapter"), target_modules=[name for name in TARGETS[profile] if name != "c_attn"])
+    pairs, scale = pairs_of(read_tensors(Path("adapter")), {"r": 4, "lora_alpha": 8})
+    model = type(base.model).load(base.path / "model.safetensors")
+    arrays = take_in(model, pairs)
+    names = tuple(each for each in MATRICES if any(f".lora.{each}." in name for name in arrays))
+    add_lora(model, LoRA(rank=4, alpha=4 * scale, matrices=names))
+    load_lora(model, arrays)
+    torch.testing.assert_close(logits(model), logits(theirs), rtol=0, atol=1e-4)  # unfolded, on both sides
+    model.loss(Batch(IDS[:, :-1], IDS[:, 1:])).mean.backward()
+    theirs(IDS, labels=IDS).loss.backward()
+    found = {name: each.grad.numpy() for name, each in lora_parameters(model).items()}
+    expected = {name: each.grad for name, each in theirs.named_parameters() if ".lora_" in name}
+    compared = 0
+    for name, (down, up) in give_out(model, found).items():
+        for which, ours in (("A", down), ("B", up)):
+            there = expected[f"base_model.model.{name}.lora_{which}.default.weight"]
+            np.testing.assert_allclose(ours, there.numpy(), rtol=1e-3, atol=1e-5)
+            compared += 1
+    assert compared == len(expected) == len(found)
 
 
 def change(**changes: Any) -> Callable[[Path], None]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from chainrule.errors import UserError
 from chainrule.interop import _layout as layout
-from chainrule.interop._adapter import give_out, require_adapter
+from chainrule.interop._adapter import added_tokens, give_out, require_adapter
 from chainrule.interop._profile import profile_of, require_transformer
 from chainrule.interop.gguf import read as reading
 from chainrule.models.transformer import Model
@@ -38,6 +38,11 @@ def write_adapter(run: Run, path: Path) -> list[str]:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    added = added_tokens(run, adapter)
+    if added:
+        return [
+            f"training added {added} tokens, which '{adapter.base.name}' lacks: export all of the run with --to gguf"
+        ]
     return [f"it is for the model '{adapter.base.name}', exported with --to gguf"]
 
 

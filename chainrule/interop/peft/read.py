@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from chainrule.errors import UserError
-from chainrule.interop._adapter import Factors, family_of, find_base, take_in, with_updates
+from chainrule.interop import _layout as layout
+from chainrule.interop._adapter import LAYOUTS, Factors, family_of, find_base, take_in, with_updates
 from chainrule.interop._profile import require_transformer
 from chainrule.interop._torch_file import arrays_in, read_checkpoint
 from chainrule.interop._weights import Settings, flag, real, whole
@@ -30,6 +31,7 @@ KNOWN = {
     "qalora_group_size", "runtime_config", "loftq_config", "eva_config",
 }  # fmt: skip
 PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")  # others begin by changing the model's own weights
+EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight", "embed_out.weight")
 NAME = re.compile(r"[\w.]+")
 A, B = ".lora_A.weight", ".lora_B.weight"
 
@@ -40,7 +42,9 @@ def read_adapter(folder: Path, base: Run | None) -> ImportedModel:
     _check(settings)
     base = base or _named_base(folder, settings)
     model = _base_model(base)
-    pairs, scale = pairs_of(folder, settings)
+    tensors = read_tensors(folder)
+    _check_embeddings(tensors, model, base)
+    pairs, scale = pairs_of(tensors, settings)
     arrays = take_in(model, pairs)
     rank = max(len(down) for down, _ in pairs.values())
     dropout = settings.get("lora_dropout", 0.0)
@@ -56,9 +60,20 @@ def read_adapter(folder: Path, base: Run | None) -> ImportedModel:
     )
 
 
-def pairs_of(folder: Path, settings: Settings) -> tuple[dict[str, Factors], float]:
+def pairs_of(tensors: Mapping[str, np.ndarray], settings: Settings) -> tuple[dict[str, Factors], float]:
     """A and B of every module by its name, and the scale that is meant with all of them."""
-    return _scaled(_pairs(_tensors(folder)), settings)
+    own = {name: each for name, each in tensors.items() if not name.endswith(EMBEDDINGS)}
+    return _scaled(_pairs(own), settings)
+
+
+def _check_embeddings(tensors: Mapping[str, np.ndarray], model: Model, base: Run) -> None:
+    """Embeddings may be stored beside the adapter, as PEFT does for a larger vocabulary, if they are the run's own."""
+    parts = layout.give_out(LAYOUTS[family_of(model.config)](model.config), layout.arrays_of(model))
+    for name, array in tensors.items():
+        ours = parts.get(name.removeprefix(PREFIX))
+        if name.endswith(EMBEDDINGS) and ours is not None and not np.array_equal(array, ours):
+            what = f"the adapter has an embedding of its own, of {len(array):,} tokens, and '{base.path}' one of"
+            raise UserError(f"{what} {len(ours):,}; export the whole model there and import that")
 
 
 def _check(settings: Settings) -> None:
@@ -89,7 +104,7 @@ def _base_model(base: Run) -> Model:
     return model
 
 
-def _tensors(folder: Path) -> dict[str, np.ndarray]:
+def read_tensors(folder: Path) -> dict[str, np.ndarray]:
     if (folder / WEIGHTS).is_file():
         return load_arrays(folder / WEIGHTS)[0]
     if (folder / TORCH).is_file():

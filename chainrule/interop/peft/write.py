@@ -4,11 +4,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from chainrule.interop._adapter import Factors, family_of, give_out, require_adapter
+from chainrule.interop import _layout as layout
+from chainrule.interop._adapter import LAYOUTS, Factors, added_tokens, family_of, give_out, require_adapter
 from chainrule.interop._profile import require_transformer
 from chainrule.interop.huggingface.write import write_tokenizer
 from chainrule.interop.peft import SETTINGS, WEIGHTS
-from chainrule.models.transformer import Config
+from chainrule.models.transformer import Config, Model
 from chainrule.runs.adapter import Adapter
 from chainrule.runs.folder import Run
 from chainrule.storage import save_arrays
@@ -23,11 +24,25 @@ def write_adapter(run: Run, folder: Path) -> list[str]:
     tensors = {}
     for name, (down, up) in modules.items():
         tensors[f"{PREFIX}{name}.lora_A.weight"], tensors[f"{PREFIX}{name}.lora_B.weight"] = down, up
+    added = added_tokens(run, adapter)
+    if added:
+        tensors |= _embeddings(model)
     save_arrays(folder / WEIGHTS, tensors, {"format": "pt"})
     settings = _settings(adapter, modules, model.config)
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     write_tokenizer(run.tokenizer, folder, model.config.context_length)
-    return [f"it is for the model '{adapter.base.name}', by the name in {SETTINGS}: change that to where the model is"]
+    notes = [f"it is for the model '{adapter.base.name}', by the name in {SETTINGS}: change that to where the model is"]
+    if added:
+        resize = f"model.resize_token_embeddings({model.vocabulary_size})"
+        notes.append(f"training added {added} tokens, so the embedding is in it too: call {resize} before it is loaded")
+    return notes
+
+
+def _embeddings(model: Model) -> layout.Tensors:
+    """The embedding, and the output matrix where that is another, as PEFT stores those of a larger vocabulary."""
+    parts = LAYOUTS[family_of(model.config)](model.config)
+    ours = [each for each in parts if each.ours in ("embedding.weight", "unembedding.weight")]
+    return {f"{PREFIX}{name}": each for name, each in layout.give_out(ours, layout.arrays_of(model)).items()}
 
 
 def _settings(adapter: Adapter, modules: Mapping[str, Factors], config: Config) -> dict[str, object]:
