@@ -59,7 +59,7 @@ def command(
         ),
     ] = None,
     how: Annotated[
-        Given, Flags(Recipe, ("optimizer", "learning_rate", "batch_size", "seed", "engine"), panel=LEARNING)
+        Given, Flags(Recipe, ("lora", "optimizer", "learning_rate", "batch_size", "seed", "engine"), panel=LEARNING)
     ],
     one: Annotated[
         bool,
@@ -72,6 +72,16 @@ def command(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write TensorBoard event files.", rich_help_panel=LEARNING)
     ] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Begin from the weights of a run, trained here or imported, with its tokenizer (fine-tuning).",
+            autocompletion=completion.runs,
+            rich_help_panel=LEARNING,
+        ),
+    ] = None,
     lesson: Annotated[
         bool,
         typer.Option(
@@ -147,6 +157,7 @@ def command(
         reading=reading,
         splitting=splitting,
         tokenization=tokenization,
+        start=Path(start) if start else None,
         path=Path(as_) if as_ else None,
         overwrite=overwrite,
         tensorboard=tensorboard,
@@ -227,6 +238,7 @@ def _report(run: "Run", as_json: bool) -> None:
         ("model", f"{run.architecture}: {describe_settings(config['model'])}"),
         ("parameters", f"{metrics['parameters']:,} ({output.size(run.size_bytes)} on disk)"),
         *_describe_learning(metrics),
+        *_describe_start(config, metrics),
         ("time", f"{metrics['seconds']:.1f} s"),
         ("validation", describe_validation(measured)),
         *_describe_parts(measured),
@@ -248,6 +260,18 @@ def _describe_learning(metrics: "TrainedEvent") -> list[tuple[str, str]]:
     speed = f"{metrics['tokens_per_second']:,} tokens/s"
     best = f"; the best weights are those of step {metrics['best_step']:,}" if metrics["best_step"] else ""
     return [("learning", f"{metrics['steps']:,} steps, {epochs} epochs, {speed}{best}")]
+
+
+def _describe_start(config: "RunConfig", metrics: "TrainedEvent") -> list[tuple[str, str]]:
+    """Of a model that began from a run: how good that was on the same text."""
+    from chainrule.cli.output import number
+
+    before, start = metrics.get("before"), config.get("training", {}).get("start")
+    if not before or not start:
+        return []
+    bits = before["bits_per_byte"]
+    figures = f"perplexity {number(before['perplexity'])}" if bits is None else f"{number(bits, 4)} bits per byte"
+    return [("before", f"{figures}: '{Path(start).name}', which training began from, on the same text")]
 
 
 def _describe_parts(measured: "Evaluation | None") -> list[tuple[str, str]]:

@@ -90,12 +90,15 @@ class StreamBatches:
         length: int,
         chain: int = 1,
         seed: int = 0,
+        is_fixed: bool = False,
     ):
+        """`is_fixed`: windows are the same ones in every epoch, and only their order is new."""
         self.rings, self.seed, self.batch_size = list(rings), seed, batch_size
         largest = max(ring.size for ring in rings)  # a small source goes round its ring; it shortens nobody's windows
         self.length = min(length, largest)
         self.chain = max(1, min(chain, largest // self.length))
         self._shares = _nested_shares(weights)
+        self._is_fixed = is_fixed
 
     @property
     def tokens_per_step(self) -> int:
@@ -151,7 +154,7 @@ class StreamBatches:
         for epoch in np.unique(numbers // per_epoch):
             chosen = numbers // per_epoch == epoch
             offset, order = _shuffle(self.seed, source, int(epoch), per_epoch, length)
-            places[chosen] = offset + order[numbers[chosen] % per_epoch] * length
+            places[chosen] = (0 if self._is_fixed else offset) + order[numbers[chosen] % per_epoch] * length
         return places
 
 

@@ -22,9 +22,8 @@ MIX_SEED = 0x6D6978  # which documents of a source are kept must not depend on w
 
 @dataclass
 class PreparedText:
-    """The tokenizer, and what the shards hold."""
+    """What the shards hold."""
 
-    tokenizer: Tokenizer
     parts: dict[str, Part]
     unit: str
     notes: list[str] = field(default_factory=list)
@@ -96,9 +95,8 @@ def choose_tokenizer(source: TextSource, tokenization: Tokenization, default: st
         return make_tokenizer((train for _, train, _ in source.pairs(advance) if len(train)), tokenization, default)
 
 
-def prepare_text(source: TextSource, tokenization: Tokenization, folder: Path, default_tokenizer: str) -> PreparedText:
-    """The tokenizer and, in `folder`, the shards of the training and validation text."""
-    tokenizer = choose_tokenizer(source, tokenization, default_tokenizer)
+def prepare_text(source: TextSource, tokenizer: Tokenizer, folder: Path) -> PreparedText:
+    """The shards of the training and validation text, in `folder`."""
     folder.mkdir()
     size, eos = tokenizer.vocabulary_size, tokenizer.eos
     with (
@@ -119,4 +117,4 @@ def prepare_text(source: TextSource, tokenization: Tokenization, folder: Path, d
     write_index(folder, parts, paths, train_shards.dtype, tokenizer.fingerprint)
     if not parts["train"].documents:
         raise UserError("there is no training text left after the split; lower validation_fraction or give more text")
-    return PreparedText(tokenizer, parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))
+    return PreparedText(parts, source.corpora[0].unit, source.notes(), source.mixture, tuple(first_shards))

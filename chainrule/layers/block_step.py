@@ -20,6 +20,7 @@ from chainrule.layers._choices import ACTIVATIONS
 from chainrule.layers.block import Block
 from chainrule.layers.cache import KeyValues
 from chainrule.layers.linear import NOTHING, are_for_kernels, as_array, as_arrays
+from chainrule.layers.lora import lora_parameters
 from chainrule.layers.norm import RMSNorm
 
 RELU, SILU, GELU, GELU_TANH, RELU_SQUARED, SWIGLU = range(6)
@@ -45,7 +46,7 @@ class BlockSteps:
         self._changes = CHANGES.count
         self._parameters = [*blocks.parameters(), *norm.parameters()]
         self._places = list(map(Tensor.data_ptr, self._parameters))
-        self.can_read = _are_alike(blocks) and all(map(_is_plain, self._parameters))
+        self.can_read = _are_alike(blocks) and all(map(_is_plain, self._parameters)) and not lora_parameters(blocks)
         if not self.can_read:
             return
         self._arrays = [_arrays(block) for block in blocks]  # type: ignore[arg-type]  # kept, so that the addresses stay good

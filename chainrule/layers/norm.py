@@ -29,10 +29,10 @@ class _RMSNorm(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: GradientContext, gradient: Tensor) -> tuple[Tensor | None, ...]:
         normed, scale, gain = ctx.saved_tensors
         product = gradient * normed  # dy ⊙ x̂
-        to_gain = product.flatten(0, -2).sum(0)
+        to_gain = product.flatten(0, -2).sum(0) if ctx.needs_input_grad[1] else None
         along = (product @ gain / len(gain)).unsqueeze(-1)  # mean of dy ⊙ gain ⊙ x̂
         return torch.addcmul(gradient * gain, normed, along, value=-1).mul_(scale), to_gain, None
 

@@ -18,6 +18,8 @@ from chainrule.layers.gradient_context import GradientContext
 from chainrule.layers.product import is_for_onednn, multiply
 from chainrule.layers.training_kernels import are_plain
 
+WEIGHT = 2  # its place among the arguments of all these functions
+
 
 class _Context(GradientContext, Protocol):
     precision: torch.dtype  # of products over all steps
@@ -52,7 +54,7 @@ class ElmanSteps(Function):
         else:
             slopes = new * (1 - new) if ctx.nonlinearity == "logistic" else 1 - new * new
         gates, _, before = _descend(gradient, slopes.unsqueeze(2), None, weight)
-        return gates, before, _weight_gradient(gates, hidden, ctx.precision), None
+        return gates, before, _weight_gradient(ctx, gates, hidden), None
 
 
 class UGRNNSteps(Function):
@@ -73,7 +75,7 @@ class UGRNNSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _Context, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: _Context, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, gates, weight = ctx.saved_tensors
         candidate, update = gates.chunk(2, -1)
         slopes = gates.new_empty(*candidate.shape[:2], 2, candidate.shape[2])  # (time, batch, gates, width)
@@ -81,7 +83,7 @@ class UGRNNSteps(Function):
         torch.mul(rest, 1 - candidate * candidate, out=slopes[:, :, 0])
         torch.mul(hidden[:-1] - candidate, rest.mul_(update), out=slopes[:, :, 1])
         inner, _, before = _descend(gradient, slopes, update, weight)
-        return inner, before, _weight_gradient(inner, hidden, ctx.precision)
+        return inner, before, _weight_gradient(ctx, inner, hidden)
 
 
 class _GRUContext(_Context, Protocol):
@@ -115,11 +117,11 @@ class GRUSteps(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _GRUContext, gradient: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: _GRUContext, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, gates, new, weight = ctx.saved_tensors
         if ctx.has_kernels:
             inner, projected, before = _gru_back_by_kernels(gradient, gates, new, hidden, weight)
-            return projected, before, _weight_gradient(inner, hidden, ctx.precision), inner.sum((0, 1))
+            return projected, before, _weight_gradient(ctx, inner, hidden), inner.sum((0, 1))
         time, batch, width = new.shape
         reset, update, recalled = gates.split(width, -1)
         slopes = gates.new_empty(time, batch, 3, width)  # of W h_{t-1} + c: one for r, z and n each
@@ -131,7 +133,7 @@ class GRUSteps(Function):
         inner, outer, before = _descend(gradient, slopes, update, weight)
         projected = inner.clone()
         torch.mul(outer, slope_of_n, out=projected[..., 2 * width :])
-        return projected, before, _weight_gradient(inner, hidden, ctx.precision), inner.sum((0, 1))
+        return projected, before, _weight_gradient(ctx, inner, hidden), inner.sum((0, 1))
 
 
 def _gru_by_kernels(
@@ -194,8 +196,11 @@ def _totals(gradient: Tensor) -> Tensor:
     return total
 
 
-def _weight_gradient(gates: Tensor, hidden: Tensor, precision: torch.dtype) -> Tensor:
-    """Σ_t dL/da_t h_{t-1}ᵀ: (gates * width, width)."""
+def _weight_gradient(ctx: _Context, gates: Tensor, hidden: Tensor) -> Tensor | None:
+    """Σ_t dL/da_t h_{t-1}ᵀ: (gates * width, width); None where the weight is frozen."""
+    if not ctx.needs_input_grad[WEIGHT]:
+        return None
+    precision = ctx.precision
     of_gates, before = gates.flatten(0, 1), hidden[:-1].flatten(0, 1)
     if precision != gates.dtype:
         return (of_gates.to(precision).t() @ before.to(precision)).to(gates.dtype)

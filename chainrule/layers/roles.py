@@ -21,6 +21,7 @@ class Role(StrEnum):
     OUTPUT = "output"  # hidden vectors to logits
     OUTPUT_BIAS = "output bias"  # one number per token, added to its logit
     HIDDEN_MATRIX = "hidden matrix"
+    ADAPTER = "adapter"  # a factor of the low-rank update of a matrix: lora.py
     VECTOR = "vector"  # gains, biases and whatever else is not a matrix
 
 

@@ -36,6 +36,7 @@ from chainrule.models.contract import (
 from chainrule.storage import load_arrays, save_arrays
 
 LARGE_VOCABULARY = 1024
+LOGITS_AT_ONCE = 1 << 24  # 64 MB, while a text is scored
 Measure = Callable[[Tensor, Tensor], Tensor]  # of logits (..., vocabulary) and targets (...), one number for each
 
 
@@ -123,6 +124,10 @@ class NeuralModel(nn.Module, LanguageModel):
         if state is None and batch.condition is not None:
             state = self.start(len(inputs), batch.condition)
         hidden, state = self.read(inputs.long(), state)
+        return self.loss_of(hidden, targets, candidates), state
+
+    def loss_of(self, hidden: Tensor, targets: Tensor, candidates: Candidates | None = None) -> Loss:
+        """The loss of predicting targets (batch, time) from hidden states (batch, time, width)."""
         hidden, targets = hidden.flatten(0, -2), targets.long().flatten()
         asked = targets != IGNORE
         if not bool(asked.all()):
@@ -134,7 +139,7 @@ class NeuralModel(nn.Module, LanguageModel):
             total = linear_cross_entropy(hidden, targets, *layer)
         else:
             total = F.cross_entropy(self.output(hidden), targets, reduction="sum")
-        return Loss(total, len(targets)), state
+        return Loss(total, len(targets))
 
     def matrices(self) -> list[Tensor]:
         """Those that products of a few rows read (layers/linear.py); one may come twice."""
@@ -193,27 +198,33 @@ class NeuralModel(nn.Module, LanguageModel):
         for begin in range(0, len(found), SCORED_AT_ONCE):
             piece = ids[begin : begin + SCORED_AT_ONCE + 1]
             hidden, state = self.read(piece[None, :-1], state)
-            found[begin : begin + len(piece) - 1] = measure(self.output(hidden[0]), piece[1:])
+            found[begin : begin + len(piece) - 1] = self._measure(measure, hidden[0], piece[1:])
 
     def _sweep_windows(self, ids: Tensor, measure: Measure, found: Tensor, context: int) -> None:
         """The first window counts whole; each next one starts `stride` later and counts what is new in it."""
         stride = max(context // 2, 1)
         first = min(context, len(found))
         hidden, _ = self.read(ids[None, :first], None)
-        found[:first] = measure(self.output(hidden[0]), ids[1 : first + 1])
+        found[:first] = self._measure(measure, hidden[0], ids[1 : first + 1])
         ends = torch.arange(first, len(found) + 1, stride)[1:]
         for group in ends.split(max(1, SCORED_AT_ONCE // context)) if len(ends) else ():
             places = group[:, None] + torch.arange(-context, 1)  # (windows, context + 1)
             windows = ids[places]
             hidden, _ = self.read(windows[:, :-1], None)
-            new = measure(self.output(hidden[:, -stride:]), windows[:, -stride:])
-            found[group[0] - stride : group[-1]] = new.flatten()
+            new = self._measure(measure, hidden[:, -stride:].flatten(0, 1), windows[:, -stride:].flatten())
+            found[group[0] - stride : group[-1]] = new
         done = int(ends[-1]) if len(ends) else first
         if done < len(found):
             window = ids[-context - 1 :]
             hidden, _ = self.read(window[None, :-1], None)
             rest = len(found) - done
-            found[done:] = measure(self.output(hidden[0, -rest:]), window[-rest:])
+            found[done:] = self._measure(measure, hidden[0, -rest:], window[-rest:])
+
+    def _measure(self, measure: Measure, hidden: Tensor, targets: Tensor) -> Tensor:
+        """The measure at every row of hidden (rows, width); the logits of some rows at a time are held in memory."""
+        rows = max(1, LOGITS_AT_ONCE // self.vocabulary_size)
+        both = zip(hidden.split(rows), targets.split(rows), strict=True)
+        return torch.cat([measure(self.output(some), wanted) for some, wanted in both])
 
     @property
     def num_parameters(self) -> int:

@@ -177,6 +177,23 @@ class MatchesContexts(Protocol):
 
 
 @runtime_checkable
+class HasTrunk(Protocol):
+    """A model of blocks one above the other. Where the lowest ones, its trunk, do not learn, what they make of a text
+    stays the same and can be kept."""
+
+    num_blocks: int
+
+    def trunk_parameters(self, blocks: int) -> Iterable[Any]:
+        """The parameters of so many of the lowest blocks, and of all that is below them."""
+
+    def read_trunk(self, tokens: Array, blocks: int) -> Array:
+        """What so many blocks make of separate texts (batch, time): (batch, time, width)."""
+
+    def read_on(self, trunk: Array, blocks: int) -> Array:
+        """The hidden states that all further blocks make of it."""
+
+
+@runtime_checkable
 class HasHiddenStates(Protocol):
     """A model that makes its logits of a hidden state: a vector after each token that it has read."""
 

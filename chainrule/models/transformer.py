@@ -4,6 +4,7 @@ x = e(w) (+ position); L times: x + attention(norm(x)), x + feedforward(norm(x))
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -152,6 +153,33 @@ class Model(NeuralModel):
         for index, block in enumerate(self.blocks):
             x = block(x, places, partial(cache.write, index) if cache else None)
         return self.norm(x), after
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.blocks)
+
+    def trunk_parameters(self, blocks: int) -> Iterator[nn.Parameter]:
+        above = {id(each) for each in [*self.blocks[blocks:].parameters(), *self.norm.parameters()]}
+        if not self.config.tied:
+            above.add(id(self.unembedding.weight))
+        if self.config.output_bias:
+            above.add(id(self.output_bias))
+        return (each for each in self.parameters() if id(each) not in above)
+
+    def read_trunk(self, tokens: Tensor, blocks: int) -> Tensor:
+        x, _ = self._embed(tokens, 0, None)
+        return self._through(self.blocks[:blocks], x)
+
+    def read_on(self, trunk: Tensor, blocks: int) -> Tensor:
+        hidden: Tensor = self.norm(self._through(self.blocks[blocks:], trunk))
+        return hidden
+
+    def _through(self, blocks: nn.ModuleList, x: Tensor) -> Tensor:
+        """x (batch, time, width) of whole texts after these blocks."""
+        places = self._positions(0, x.shape[1])
+        for block in blocks:
+            x = block(x, places, None)
+        return x
 
     def rewind(self, state: State, before: State, tokens: Array) -> State:
         """The state after these tokens, (batch, time), where `state` has read them and more since `before`."""

@@ -24,8 +24,8 @@ from chainrule.models.contract import LanguageModel
 from chainrule.progress import Advance
 from chainrule.runs.records import CONFIG, Event, RunConfig, TrainedEvent, damaged, read_config, read_events
 from chainrule.storage import load_arrays
+from chainrule.text import stored
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import read_chat
 
 LANGUAGE = "language"  # the task of every run that names none: each token is predicted from those before it
 LANGUAGE_TASKS = (LANGUAGE, "dialogue")  # of runs that are language models, whatever they were trained on
@@ -116,17 +116,10 @@ class Run:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        facts = self.config["tokenizer"]
-        tokenizer = Tokenizer.load(self.path / "tokenizer.json", facts.get("end"))
-        start = facts.get("start", tokenizer.eos)
-        if start is not None and not (type(start) is int and 0 <= start < tokenizer.vocabulary_size):
-            raise damaged(self.path / CONFIG)
-        tokenizer.start = start
         try:
-            tokenizer.chat = read_chat(facts.get("chat"))
-        except (UserError, KeyError, TypeError):
+            return stored.load(self.path / "tokenizer.json", self.config["tokenizer"])
+        except (KeyError, TypeError, ValueError):
             raise damaged(self.path / CONFIG) from None
-        return tokenizer
 
     @cached_property
     def model(self) -> LanguageModel:

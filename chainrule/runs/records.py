@@ -67,6 +67,7 @@ class TrainingConfig(TypedDict):
     recipe: dict[str, object]
     why: list[str]
     counting: NotRequired[CountingFigures | None]
+    start: NotRequired[str]  # the run that training began from
 
 
 class RunConfig(TypedDict):
@@ -156,6 +157,7 @@ class TrainingFigures(TypedDict):
     """What training took and what came of it. A model that only counts has no steps, an import has seen no text."""
 
     validation: Evaluation | None
+    before: NotRequired[Evaluation | None]  # of the run that training began from, on the same text
     test: NotRequired[Evaluation | None]  # of a mix: on another text than its weights were fitted on
     seconds: NotRequired[float]
     reading_seconds: NotRequired[float]

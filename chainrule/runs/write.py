@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from chainrule.runs.records import (
     write_config,
 )
 from chainrule.storage import save_arrays
-from chainrule.text.base import EOS, Tokenizer
+from chainrule.text import stored
+from chainrule.text.base import Tokenizer
 from chainrule.version import __version__
 
 
@@ -94,11 +95,7 @@ def _describe_tokenizer(tokenizer: Tokenizer) -> TokenizerConfig:
         "is_closed": tokenizer.is_closed,
         "hash": tokenizer.fingerprint,
     }
-    if tokenizer.start != tokenizer.eos or tokenizer.end != EOS:
-        found["start"], found["end"] = tokenizer.start, tokenizer.end
-    if tokenizer.chat:
-        found["chat"] = asdict(tokenizer.chat)
-    return found
+    return cast(TokenizerConfig, {**found, **stored.describe(tokenizer)})
 
 
 def store(

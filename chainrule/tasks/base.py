@@ -21,10 +21,12 @@ from chainrule.evaluation.validation import Validate
 from chainrule.runs.folder import LANGUAGE as LANGUAGE
 from chainrule.runs.folder import TOKENS_FOLDER
 from chainrule.runs.records import DataConfig
+from chainrule.text import stored
 from chainrule.text.base import Tokenizer
 from chainrule.text.choice import Tokenization
 
 FOLDER = TOKENS_FOLDER
+TOKENIZER_FACTS = "tokenizer.json"  # in the FOLDER: what the tokenizer.json of the run does not say
 
 RESERVED_PART = 0.08  # of a budget in minutes is kept for the final evaluation, where a task does not know better
 
@@ -40,7 +42,7 @@ class Material:
     tokenization: Tokenization = field(default_factory=Tokenization)
     default_tokenizer: str = "bpe"  # the model's choice where `tokenization` leaves it open
     reads_once: bool = False  # whether the model reads its data once, as counting does, or as often as it likes
-    tokenizer: Tokenizer | None = None  # of the run that training begins from, which is taken as it is
+    tokenizer: Tokenizer | None = None  # of the run that training begins from, if any
     context_length: int | None = None  # the most tokens that this run's model reads; None: any number, or not yet known
 
 
@@ -72,6 +74,7 @@ class Task:
     models: ClassVar[tuple[str, ...]] = ()  # the architectures that can learn it, the default first
     command: ClassVar[str]  # the command that uses a run of this task: 'translate'
     settings_class: ClassVar[type] = NoSettings  # a frozen dataclass; `--set name=value` sets its fields
+    can_begin_from_run: ClassVar[bool] = False  # whether `prepare` takes the tokenizer of a run and goes on with it
     reading_options: ClassVar[tuple[str, ...]] = ()  # fields of Reading that apply, besides `encoding`
 
     tokenizer: Tokenizer  # of the tokens that the model predicts, or of those it reads where it predicts something else
@@ -104,9 +107,14 @@ class Task:
         tokenizer as tokenizer.json, the rest in a new folder FOLDER."""
         raise NotImplementedError
 
+    @staticmethod
+    def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
+        tokenizer.save(folder / "tokenizer.json")
+        stored.write_facts(tokenizer, folder / FOLDER / TOKENIZER_FACTS)
+
     def __init__(self, folder: Path):
         self.folder = folder
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json")
+        self.tokenizer = stored.load(folder / "tokenizer.json", stored.read_facts(folder / FOLDER / TOKENIZER_FACTS))
 
     @classmethod
     def usages(cls, run: str) -> list[str]:

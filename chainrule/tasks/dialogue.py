@@ -33,7 +33,7 @@ from chainrule.tasks._conversation_rows import ConversationBatches, Rows, Talk, 
 from chainrule.tasks._dialogue_figures import LOSS_TOKENS, fits, loss_of_rows, measure, questions_of
 from chainrule.tasks.base import FOLDER, LANGUAGE, RESERVED_PART, Material, Prepared
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import Message, read_chat
+from chainrule.text.chat import Message
 from chainrule.text.choice import make_tokenizer
 from chainrule.text.rendering import LEARN_FROM, shown_parts
 from chainrule.text.role_tokens import with_roles
@@ -115,6 +115,7 @@ def _describe(talks: Sequence[Talk], rows: Rows) -> PartConfig:
 
 class Task(base.Task):
     command = "chat"
+    can_begin_from_run = True
     settings_class: ClassVar[type] = Settings
 
     @classmethod
@@ -142,7 +143,8 @@ class Task(base.Task):
         (folder / FOLDER).mkdir()
         most = min(settings.most_tokens, material.context_length or settings.most_tokens)
         tokenizer = _tokenizer(material, talks.train)
-        _save_tokenizer(folder, tokenizer, settings)
+        cls.save_tokenizer(tokenizer, folder)
+        (folder / FOLDER / SETTINGS).write_text(json.dumps(asdict(settings)), encoding="utf-8")
         notes, parts = [*talks.notes], dict[str, PartConfig]()
         for name, part, learn_from in (
             ("train", talks.train, settings.learn_from),
@@ -164,11 +166,8 @@ class Task(base.Task):
         return Prepared(cast(DataConfig, described), talks.files, notes)
 
     def __init__(self, folder: Path):
-        self.folder = folder
-        facts = json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8"))
-        self.settings = Settings(**facts["settings"])
-        self.tokenizer = Tokenizer.load(folder / "tokenizer.json", facts["tokenizer"]["end"])
-        self.tokenizer.start, self.tokenizer.chat = facts["tokenizer"]["start"], read_chat(facts["tokenizer"]["chat"])
+        super().__init__(folder)
+        self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
         asked, size = self.held_out_rows.asked, sum(self.held_out_rows.answer_bytes)
         self.bytes_per_token = size / asked if asked and self.tokenizer.is_lossless else None
 
@@ -273,15 +272,6 @@ class Task(base.Task):
         if asked is None:
             return None
         return lambda: f"{asked[-1].text}\n→ {answer(model, self.tokenizer, [asked])[0].text}"
-
-
-def _save_tokenizer(folder: Path, tokenizer: Tokenizer, settings: Settings) -> None:
-    """With what tokenizer.json does not say of it."""
-    tokenizer.save(folder / "tokenizer.json")
-    assert tokenizer.chat is not None
-    own = {"end": tokenizer.end, "start": tokenizer.start, "chat": asdict(tokenizer.chat)}
-    facts = {"settings": asdict(settings), "tokenizer": own}
-    (folder / FOLDER / SETTINGS).write_text(json.dumps(facts), encoding="utf-8")
 
 
 def _write_talks(path: Path, talks: Sequence[Talk]) -> None:

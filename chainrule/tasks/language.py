@@ -12,7 +12,7 @@ import numpy as np
 
 from chainrule.config import to_json
 from chainrule.data.batches import Ring, StreamBatches, TrainingBatch
-from chainrule.data.prepare import PreparedText, TextSource, prepare_text
+from chainrule.data.prepare import PreparedText, TextSource, choose_tokenizer, prepare_text
 from chainrule.data.shards import Part, TokenShards
 from chainrule.errors import UserError
 from chainrule.evaluation.figures import CountingFigures, Evaluation
@@ -57,6 +57,7 @@ class Sources:
 
 class Task(base.Task):
     command = "sample"
+    can_begin_from_run = True
     reading_options = ("unit", "field")
 
     @classmethod
@@ -79,8 +80,9 @@ class Task(base.Task):
 
     @classmethod
     def prepare(cls, material: Material, settings: base.NoSettings, source: TextSource, folder: Path) -> Prepared:
-        text = prepare_text(source, material.tokenization, folder / FOLDER, material.default_tokenizer)
-        text.tokenizer.save(folder / "tokenizer.json")
+        tokenizer = material.tokenizer or choose_tokenizer(source, material.tokenization, material.default_tokenizer)
+        text = prepare_text(source, tokenizer, folder / FOLDER)
+        cls.save_tokenizer(tokenizer, folder)
         if text.mixture:
             Sources(text.first_shards, tuple(each.weight for each in text.mixture.sources)).write(folder / FOLDER)
         files = [each.path for corpus in source.corpora for each in corpus.files]
@@ -135,7 +137,15 @@ class Task(base.Task):
             Ring([self._shards.tokens(shard) for shard in range(first, end)])
             for first, end in zip(sources.first_shards, ends, strict=True)
         ]
-        return StreamBatches(rings, sources.weights, recipe.batch_size, recipe.window, recipe.chain, recipe.seed)
+        return StreamBatches(
+            rings,
+            sources.weights,
+            recipe.batch_size,
+            recipe.window,
+            recipe.chain,
+            recipe.seed,
+            recipe.top_layers is not None,
+        )
 
     def validation(self, recipe: Any) -> np.ndarray | None:
         """Pieces from all over the validation text."""

@@ -10,7 +10,7 @@ from chainrule.text.base import Tokenizer, Vocabulary
 from chainrule.text.pieces import DocumentBatch
 from chainrule.text.settings import Tokenization as Tokenization
 
-NO_KINDS = ("base", "chat", "choice", "incremental", "pieces", "rendering", "role_tokens", "settings")
+NO_KINDS = ("base", "chat", "choice", "incremental", "pieces", "rendering", "role_tokens", "settings", "stored")
 
 
 def make_tokenizer(batches: Iterable[DocumentBatch], tokenization: Tokenization, default: str) -> Tokenizer:

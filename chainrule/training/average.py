@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 
-def copy_weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+def copy_weights(parameters: dict[str, nn.Parameter]) -> dict[str, Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in parameters.items()}
 
 
 class Swapped:

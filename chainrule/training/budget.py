@@ -18,11 +18,13 @@ from chainrule.kernels.machine import measure_this_machine
 from chainrule.models._neural import NeuralModel
 from chainrule.models.contract import FitsBudget, FitsSpeed
 from chainrule.tasks.base import Prepared, Task
+from chainrule.training.adapt import choose_weights
 from chainrule.training.callbacks import Callback
 from chainrule.training.context import Budget, TrainingContext
 from chainrule.training.precision import WORTH_ROUNDING, is_worth_trying
 from chainrule.training.recipe import Recipe
 from chainrule.training.resolve import Resolved
+from chainrule.training.start import begin_from
 from chainrule.training.trainer import Trainer
 from chainrule.training.worker_pool import CAN_FORK
 
@@ -117,6 +119,7 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
         resolved = choose_dropout_again(resolved, task, tokens, speed.training)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
+    evaluation_seconds *= 1 if resolved.start is None else 2  # and the run that it began from
     after = evaluation_seconds + WRITING_SECONDS + speed.model.num_parameters * WRITING_PER_PARAMETER
     seconds = max(total - (time.time() - started_at) - after, 0.05 * total)
     epochs = speed.training * seconds / tokens
@@ -151,6 +154,15 @@ def choose_speed(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe
     return recipe, speed, []
 
 
+def build_model(resolved: Resolved, task: Task) -> NeuralModel:
+    """A new model, or that of the run which training begins from."""
+    assert resolved.recipe is not None
+    if resolved.start is None:
+        found: NeuralModel = task.build(resolved.module, resolved.config, 0)
+        return found
+    return choose_weights(begin_from(resolved.start, resolved.config, task.tokenizer), resolved.recipe)
+
+
 def try_to_measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed | None:
     """As `measure`; None for a model that cannot be trained so, as one whose operations take no mixed precision."""
     try:
@@ -161,7 +173,7 @@ def try_to_measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batc
 
 def may_fork(resolved: Resolved) -> bool:
     """Whether one process per thread is a choice: on several threads, unless the user named a number of processes."""
-    return "workers" not in resolved.chosen and torch.get_num_threads() > 1 and CAN_FORK
+    return resolved.start is None and "workers" not in resolved.chosen and torch.get_num_threads() > 1 and CAN_FORK
 
 
 def may_round(resolved: Resolved) -> bool:
@@ -172,7 +184,7 @@ def may_round(resolved: Resolved) -> bool:
 
 def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed:
     """The speed of a new model that is trained for about so many seconds and then thrown away."""
-    model: NeuralModel = task.build(resolved.module, resolved.config, 0)
+    model = build_model(resolved, task)
     context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts)
     return Speed(batches.tokens_per_step / seconds_per_step(model, recipe, context, seconds), model)
 

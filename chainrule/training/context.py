@@ -3,13 +3,16 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chainrule.data.batches import Batches, TrainingBatch
 from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.training.callbacks import Record
+
+if TYPE_CHECKING:
+    from chainrule.training.trunk import Trunk
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class TrainingContext:
     probe: Callable[[], list[Record]] | None = None
     clock: Callable[[], float] = time.perf_counter
     facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
+    is_trained: bool = False  # whether the weights before the first step may be the best ones
+    trunk: "Trunk | None" = None  # of a model of which only the top learns
 
     @property
     def validate(self) -> Validate | None:

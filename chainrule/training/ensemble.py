@@ -16,6 +16,7 @@ from shutil import rmtree
 
 import numpy as np
 
+from chainrule.config import override
 from chainrule.data.shards import TokenShards
 from chainrule.data.texts import Texts
 from chainrule.evaluation.figures import NATS_PER_BIT, EnsembleEvaluation, EnsemblePart, Evaluation
@@ -52,6 +53,7 @@ from chainrule.training.ensemble_parts import (
     split,
     train_byte_network,
 )
+from chainrule.training.recipe import Recipe
 from chainrule.training.request import Request, default_name
 
 ARCHITECTURE = "ensemble"
@@ -73,18 +75,25 @@ PASSES = 3  # through the text that the weights are learned from
 
 
 def is_open(request: Request) -> bool:
-    """Whether a time is all that was asked for, so that everything may be tried."""
+    """Whether a time, and perhaps a seed, is all that was asked for, so that everything may be tried."""
     return (
         request.task == LANGUAGE
-        and set(request.settings) == {"minutes"}
+        and "minutes" in request.settings
+        and request.settings.keys() <= {"minutes", "seed"}
         and request.model is None
         and request.size is None
         and request.config is None
         and request.tokenization == Tokenization()
         and not request.one
+        and request.start is None
         and not request.tensorboard
         and not any("=" in each for each in request.inputs)
     )
+
+
+def _recipe(request: Request) -> Recipe:
+    """The minutes and the seed."""
+    return override(Recipe(), request.settings, "the settings of training")
 
 
 def working_seconds(since: float) -> float:
@@ -122,7 +131,9 @@ class Chosen:
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
     """Train within the minutes, and return the run, whole on disk. `train_part` trains one model by itself."""
-    clock = Clock(float(request.settings["minutes"]) * 60, request.started_at)
+    recipe = _recipe(request)
+    assert recipe.minutes is not None
+    clock = Clock(recipe.minutes * 60, request.started_at)
     path = request.path or free_name(default_name(request.inputs[0]))
     check_free(path, request.overwrite)
     material = Material(request.inputs, request.validation, request.reading, request.splitting, BYTES)
@@ -181,7 +192,7 @@ def make(
     words, speed = count_words(text.learning), measure_reading(text.learning)
     has_network = is_worth_a_network(text, words, clock.left)
     after = predict_rest(text, words if has_network else None, speed, held_out, clock) + clock.writing
-    parts = learn(text, words, speed, max(clock.left - after, LEAST_SECONDS), has_network)
+    parts = learn(text, words, speed, max(clock.left - after, LEAST_SECONDS), has_network, _recipe(request).seed)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
     asking = (len(text.choosing) + min(held_out, FEWEST_MEASURED)) / BYTE_NETWORK_SPEED

@@ -168,16 +168,16 @@ def is_worth_a_network(text: Text, words: wordgram.Model, seconds: float) -> boo
 
 
 def learn(
-    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool
+    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool, seed: int
 ) -> dict[str, LanguageModel]:
     """The parts that need no run of their own."""
     ends_at, stopping = time.perf_counter() + seconds, Event()
     with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(_learn_beside, text, words, speed, seconds, has_network, stopping)
+        beside = pool.submit(_learn_beside, text, words, speed, seconds, has_network, seed, stopping)
         try:
             found: dict[str, LanguageModel] = {WORDS: words}
             if has_network:
-                found[NETWORK] = _train_first_network(text, words, ends_at, beside.done)
+                found[NETWORK] = _train_first_network(text, words, ends_at, seed, beside.done)
             found |= beside.result()
             return {name: found[name] for name in (CONTEXTS, WORDS, *NETWORKS) if name in found}
         except BaseException:
@@ -186,7 +186,7 @@ def learn(
 
 
 def _learn_beside(
-    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool, stopping: Event
+    text: Text, words: wordgram.Model, speed: float, seconds: float, has_network: bool, seed: int, stopping: Event
 ) -> dict[str, LanguageModel]:
     """What one core learns beside the first network: contexts, and a second network in the time that is left."""
     ends_at = time.perf_counter() + seconds
@@ -202,12 +202,14 @@ def _learn_beside(
 
         callbacks = [Heartbeat(lambda: stop_when_asked(0))]
         streams = text.learning, text.choosing
-        parts[SECOND_NETWORK] = train_word_network(SECOND_NETWORK, words, *streams, left, 1, 1, callbacks)
+        parts[SECOND_NETWORK] = train_word_network(
+            SECOND_NETWORK, words, *streams, left, (2 * seed + 1) % 2**32, 1, callbacks
+        )
     return parts
 
 
 def _train_first_network(
-    text: Text, words: wordgram.Model, ends_at: float, is_alone: Callable[[], bool]
+    text: Text, words: wordgram.Model, ends_at: float, seed: int, is_alone: Callable[[], bool]
 ) -> LanguageModel:
     """A network that learns on all cores but one, and on that, too, as soon as it is free."""
     from chainrule.training.view import View
@@ -216,7 +218,7 @@ def _train_first_network(
     left = max(ends_at - time.perf_counter(), LEAST_SECONDS)
     callbacks = [View(), TakesFreeCores(is_alone, CORES)]
     streams = text.learning, text.choosing
-    return train_word_network(NETWORK, words, *streams, left, 0, max(CORES - 1, 1), callbacks)
+    return train_word_network(NETWORK, words, *streams, left, 2 * seed % 2**32, max(CORES - 1, 1), callbacks)
 
 
 def train_byte_network(
@@ -232,7 +234,7 @@ def train_byte_network(
         validation=(choosing.name,),
         model=BYTE_NETWORK_MODEL,
         tokenization=BYTES,
-        settings={"minutes": seconds / 60},
+        settings={**request.settings, "minutes": seconds / 60},
         path=folder / "network",
         started_at=time.time(),
     )

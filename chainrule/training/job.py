@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chainrule import registry
 from chainrule.config import override
@@ -12,10 +12,15 @@ from chainrule.evaluation.figures import CountingFigures
 from chainrule.runs.folder import RESUMABLE, InputFacts, hash_file
 from chainrule.runs.making import sync
 from chainrule.runs.records import DataConfig
-from chainrule.tasks.base import FOLDER, LANGUAGE
+from chainrule.tasks.base import FOLDER, LANGUAGE, Task
 from chainrule.tasks.language import SOURCES, Sources
+from chainrule.training.adapt import choose_weights
 from chainrule.training.engine import check_engine
 from chainrule.training.recipe import Recipe
+from chainrule.training.start import Start, begin_from
+
+if TYPE_CHECKING:
+    from chainrule.models._neural import NeuralModel
 
 SOURCES_PATH = f"{FOLDER}/{SOURCES}"
 UNREAD = ".documents.safetensors"  # beside the tokens: where they come from, which training does not ask
@@ -36,6 +41,7 @@ class Job:
     counting: CountingFigures | None = None  # of a budget: what it has to beat
     budget_seconds: float | None = None  # of minutes, what is left for the loop
     task: str = LANGUAGE
+    start: dict[str, str] | None = None  # the run that training begins from, see Start
 
     def write(self, folder: Path) -> None:
         new = folder / f"{RESUMABLE}.tmp"
@@ -58,11 +64,18 @@ class Job:
         config = override(next(iter(module.SIZES.values())), self.model, RESUMABLE)
         return module, config, override(Recipe(), self.recipe, RESUMABLE)
 
+    def build_model(self, task: Task) -> "NeuralModel":
+        """The model before the first step of training."""
+        module, config, recipe = self.build()
+        if self.start is None:
+            return task.build(module, config, recipe.seed)
+        return choose_weights(begin_from(Start(**self.start).open(), config, task.tokenizer), recipe)
+
     @property
     def fingerprint(self) -> dict[str, Any]:
         """Everything that the weights depend on, stored in every checkpoint. The engine is left out: torch and the tape
         give the same gradients."""
-        names = ("architecture", "model", "recipe", "tokens")
+        names = ("architecture", "model", "recipe", "tokens", *(("start",) if self.start else ()))
         fingerprint: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
         fingerprint["recipe"].pop("engine", None)
         return fingerprint

@@ -8,10 +8,12 @@ from chainrule.data.batches import Batches
 from chainrule.errors import Diverged, Stopped, UserError
 from chainrule.kernels.waiting import considerate_waits
 from chainrule.models._neural import NeuralModel
+from chainrule.runs.adapter import ADAPTER, Base, save_adapter
 from chainrule.runs.folder import RESUMABLE, describe_files
-from chainrule.runs.records import TrainingFigures
+from chainrule.runs.records import TrainingConfig, TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task, find_task
+from chainrule.training.adapt import lora_of, trunk_blocks
 from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
@@ -25,8 +27,10 @@ from chainrule.training.recipe import Recipe
 from chainrule.training.report import write_report
 from chainrule.training.request import Request
 from chainrule.training.resolve import Resolved
+from chainrule.training.start import Start
 from chainrule.training.tensorboard import TensorBoard
 from chainrule.training.trainer import Trainer
+from chainrule.training.trunk import TRUNK, Trunk
 from chainrule.training.view import View
 from chainrule.training.warn import Warner
 
@@ -52,6 +56,7 @@ def start_job(request: Request, resolved: Resolved, prepared: Prepared, task: Ta
         counting=resolved.counting,
         budget_seconds=resolved.budget_seconds,
         task=request.task,
+        start=None if resolved.start is None else asdict(Start.of(resolved.start)),
     )
     job.write(task.folder)
     return job
@@ -81,9 +86,11 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     if example and not is_resumed:
         show_example(example)
     trainer = learn(folder, job, task, (TensorBoard(folder / "tensorboard"),) if tensorboard else ())
+    _put_adapter_apart(trainer, job, folder)
     trained_at = time.time()
     with considerate_waits():
         validation = task.evaluate(trainer.model, trainer.recipe)
+        before = None if job.start is None else task.evaluate(job.build_model(task), trainer.recipe)
     evaluated_at = time.time()
     seconds = trainer.position.seconds
     metrics: TrainingFigures = {
@@ -97,6 +104,8 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         "epochs": trainer.epochs_seen,
         "validation": validation,
     }
+    if job.start is not None:
+        metrics["before"] = before
     for source, epochs in zip(job.data.get("mixture", []), trainer.epochs_seen, strict=False):
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
@@ -109,23 +118,40 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         notes,
         metrics,
         job.started_at,
-        training={"recipe": job.recipe, "why": job.why, "counting": job.counting},
+        training=_describe_training(job),
         task=job.task,
         uses=task.usages(path.name),
         example=in_brackets(example) if example else "",
     )
+    (folder / TRUNK).unlink(missing_ok=True)
     write_run(folder, contents)
+
+
+def _put_adapter_apart(trainer: Trainer, job: Job, folder: Path) -> None:
+    """Of a training with LoRA: the updates in a file of their own, and in the weights of the model."""
+    settings = lora_of(trainer.recipe)
+    if settings is not None and job.start is not None:
+        from chainrule.layers.lora import fold_lora
+
+        base = Base(Path(job.start["run"]).name, job.start["weights"])
+        save_adapter(folder / ADAPTER, trainer.model, settings, base)
+        fold_lora(trainer.model)
+
+
+def _describe_training(job: Job) -> TrainingConfig:
+    found: TrainingConfig = {"recipe": job.recipe, "why": job.why, "counting": job.counting}
+    return found if job.start is None else {**found, "start": job.start["run"]}
 
 
 def learn(folder: Path, job: Job, task: Task, callbacks: tuple[Callback, ...] = ()) -> Trainer:
     """Train in this run folder, from its newest checkpoint where there is one; the trainer then has the best model."""
-    module, config, recipe = job.build()
+    _, _, recipe = job.build()
     checkpoints, journal = Checkpoints(folder), Journal(folder / "metrics.jsonl")
     newest = checkpoints.load()
     if newest:
         job.check_belongs(newest.facts["job"])
-    model: NeuralModel = task.build(module, config, recipe.seed)
-    if not newest:
+    model = job.build_model(task)
+    if not newest and job.start is None:
         task.prime(model, recipe)
     context = make_context(job, task, model, recipe)
     journal.rewind(int(newest.facts["step"]) if newest else -1)
@@ -168,7 +194,15 @@ def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Tr
         sample=task.sampler(model) if has_time else None,
         probe=task.prober(model),
         facts={"job": job.fingerprint},
+        is_trained=job.start is not None,
+        trunk=_make_trunk(model, recipe, task.folder),
     )
+
+
+def _make_trunk(model: NeuralModel, recipe: Recipe, folder: Path) -> Trunk | None:
+    """The blocks that do not learn, if there are any."""
+    blocks = trunk_blocks(model, recipe)
+    return Trunk(model, blocks, folder / TRUNK) if blocks else None
 
 
 def make_budget(recipe: Recipe, batches: Batches, deadline_seconds: float | None) -> Budget:

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from chainrule.checks import require_choice, require_fractions, require_number, require_sizes, require_whole
 from chainrule.config import setting
 from chainrule.errors import UserError
+from chainrule.layers.lora_settings import MATRICES
 from chainrule.training.schedule import SHAPES, Schedule
 
 # By name, the peak rate of an optimizer that was chosen by hand and not with the model; optimizer.py builds them.
 OPTIMIZERS = {"sgd": 1.0, "momentum": 0.1, "adamw": 0.002, "muon": 0.01}
 PRECISIONS = ("float32", "bfloat16")
 FIRST_VECTORS = ("random", "counted")
+BEGINS_FROM_RUN = ("lora", "lora_rank", "lora_alpha", "lora_matrices", "lora_dropout", "top_layers")
 BUDGETS = ("minutes", "steps", "tokens", "epochs")
 
 
@@ -51,6 +53,19 @@ class Recipe:
     evaluation_tokens: int = setting(65536, "The most validation tokens used in each evaluation but the last.")
     final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
     checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints.")
+    lora: bool = setting(
+        False, "With --from: learn low-rank updates of the matrices (LoRA) instead of all weights.", flag=True
+    )
+    lora_rank: int = setting(16, "The rank of LoRA's updates.")
+    lora_alpha: float | None = setting(None, "LoRA's updates are scaled by alpha / rank; default: twice the rank.")
+    lora_matrices: tuple[str, ...] = setting(
+        MATRICES, "Which matrices LoRA updates: {names}; default: all.", names=lambda: MATRICES
+    )
+    lora_dropout: float = setting(0.0, "The dropout of what LoRA's updates read.")
+    top_layers: int | None = setting(
+        None,
+        "With --from: let only so many blocks learn, from the top; what the others make of a text is kept on disk.",
+    )
     seed: int = setting(0, "The seed of the initial weights and of the order of the text.", flag=True)
     first_vectors: str = setting(
         "random", "How embeddings are initialised: random, or counted (from the neighbours of each word)."
@@ -72,8 +87,11 @@ class Recipe:
         require_choice("precision", self.precision, PRECISIONS)
         require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
         require_sizes(self, "sampled_head", "sampled_tail")
-        require_sizes(self, "evaluation_tokens", "final_tokens")
-        require_fractions(self, "momentum", "beta1", "beta2", "ema")
+        require_sizes(self, "evaluation_tokens", "final_tokens", "top_layers")
+        require_fractions(self, "momentum", "beta1", "beta2", "ema", "lora_dropout")
+        require_whole("lora_rank", self.lora_rank, 1)
+        for name in self.lora_matrices:
+            require_choice("lora_matrices", name, MATRICES)
         require_whole("seed", self.seed, 0, 2**32 - 1)
         require_number("sampled_softmax", self.sampled_softmax, 0, 1)
         for name in ("weight_decay", "clip", "checkpoint_seconds"):

@@ -26,6 +26,7 @@ class Request:
     reading: Reading = field(default_factory=Reading)
     splitting: Splitting = field(default_factory=Splitting)
     tokenization: Tokenization = field(default_factory=Tokenization)
+    start: Path | None = None  # the run whose weights training begins from; None: random ones
     path: Path | None = None  # None: a free name in runs/
     overwrite: bool = False
     tensorboard: bool = False

@@ -1,7 +1,7 @@
 """From what was asked for to what will be trained: task, architecture and complete settings, checked before any data
 is read, so that a mistake costs no time."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from types import ModuleType
 from typing import Any
 
@@ -12,10 +12,13 @@ from chainrule.data.corpus import Reading
 from chainrule.errors import UserError, did_you_mean
 from chainrule.evaluation.figures import CountingFigures
 from chainrule.models.contract import Counts
+from chainrule.runs.folder import Run
 from chainrule.tasks.base import Material, Task, find_task
-from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe
-from chainrule.training.recipe import BUDGETS, Recipe
+from chainrule.text.choice import Tokenization
+from chainrule.training.defaults import DEFAULT_MINUTES, default_recipe, finetuning_recipe, micro_batches
+from chainrule.training.recipe import BEGINS_FROM_RUN, BUDGETS, Recipe
 from chainrule.training.request import Request
+from chainrule.training.start import config_of, open_start
 
 RECIPE_FIELDS = {each.name for each in fields(Recipe)}
 MADE_OF_RUNS = {  # architectures that are made of other models, and how
@@ -42,22 +45,35 @@ class Resolved:
     why: list[str] = field(default_factory=list)  # what was chosen for the user, and for what reason
     counting: CountingFigures | None = None  # of a budget: what it has to beat
     budget_seconds: float | None = None  # of --minutes, what is left for the training loop
+    start: Run | None = None  # whose weights training begins from
 
 
 def resolve(request: Request) -> Resolved:
     task = find_task(request.task)
     _refuse_reading(request, task)
+    if request.start is None:
+        _refuse_without_start(request)
+    start = None if request.start is None else open_start(request.start)
+    if start is not None:
+        if not task.can_begin_from_run:
+            raise UserError(f"the task {request.task} trains a model from nothing; it cannot begin from a run")
+        request = _with_model_of(start, request)
     architecture, module = _find_model(request, task)
     counts = issubclass(module.Model, Counts)
     if counts:
         _refuse_budget(request, task, architecture)
     settings = _split_settings(request, task, module, architecture, set() if counts else RECIPE_FIELDS)
-    config = _resolve_config(request, module, architecture, settings.model)
-    is_sized = request.size is not None or request.config is not None
+    if start is None:
+        config = _resolve_config(request, module, architecture, settings.model)
+    else:
+        config = config_of(start, settings.model)
+    is_sized = request.size is not None or request.config is not None or start is not None
     if counts:
         return Resolved(task, settings.task, architecture, module, config, None, is_sized=is_sized)
     recipe, chosen = _resolve_recipe(request, module, architecture, config, settings.recipe)
-    return Resolved(task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized)
+    return Resolved(
+        task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized, start=start
+    )
 
 
 def material(request: Request, resolved: Resolved) -> Material:
@@ -70,7 +86,27 @@ def material(request: Request, resolved: Resolved) -> Material:
         request.tokenization,
         resolved.module.DEFAULT_TOKENIZER,
         reads_once=resolved.recipe is None,
+        tokenizer=None if resolved.start is None else resolved.start.tokenizer,
+        context_length=None if resolved.start is None else getattr(resolved.config, "context_length", None),
     )
+
+
+def _refuse_without_start(request: Request) -> None:
+    name = next((each for each in BEGINS_FROM_RUN if each in request.settings), None)
+    if name is not None:
+        raise UserError(f"{name} is for training that begins from a run; name one with --from (start= in Python)")
+
+
+def _with_model_of(start: Run, request: Request) -> Request:
+    """The request for the architecture of the run that training begins from, with whose tokenizer the text is read."""
+    if request.model not in (None, start.architecture):
+        raise UserError(f"'{start.path}' is of kind {start.architecture}, not {request.model}; leave the model out")
+    for name, given in (("size", request.size), ("file of settings", request.config)):
+        if given is not None:
+            raise UserError(f"the model is that of '{start.path}', so it takes no {name}; leave it out")
+    if request.tokenization != Tokenization():
+        raise UserError(f"the tokenizer is that of '{start.path}'; leave out all options of the tokenizer")
+    return replace(request, model=start.architecture)
 
 
 def _refuse_reading(request: Request, task: type[Task]) -> None:
@@ -179,6 +215,13 @@ def _resolve_recipe(
     chosen = dict(named)
     if not any(name in chosen for name in BUDGETS):
         chosen["minutes"] = DEFAULT_MINUTES
-    recipe = override(default_recipe(module, config, chosen.get("optimizer")), chosen, "the settings of training")
+    optimizer, where = chosen.get("optimizer"), "the settings of training"
+    if request.start is None:
+        recipe = override(default_recipe(module, config, optimizer), chosen, where)
+    else:
+        lora = override(Recipe(), {"lora": chosen.get("lora", False)}, where).lora
+        recipe = override(finetuning_recipe(module, config, optimizer, lora), chosen, where)
+        if "micro_batches" not in chosen:
+            recipe = replace(recipe, micro_batches=micro_batches(config, recipe.batch_size, recipe.window))
     check_recipe(recipe, architecture, module, config, request.tensorboard)
     return recipe, chosen

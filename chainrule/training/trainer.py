@@ -58,13 +58,14 @@ class Trainer:
         self.state: State | None = None  # of a recurrent model, between windows
         if model.carries_state:
             self.state = model.start(context.batches.batch_size)
-        self.average = copy_weights(model) if recipe.ema else None
+        self.average = copy_weights(self._named()) if recipe.ema else None
         self.best: dict[str, Tensor] | None = None
         self.sampler = None
         if recipe.sampled_softmax and recipe.engine == "torch" and context.counts is not None:
             self.sampler = Sampler(torch.from_numpy(context.counts), recipe.sampled_head, recipe.sampled_tail)
         self._parameters = [each for each in model.parameters() if each.requires_grad]
-        self._advance = advance_by(recipe.engine, model)
+        self._has_frozen = len(self._parameters) < len(list(model.parameters()))
+        self._advance = advance_by(recipe.engine, model) if context.trunk is None else context.trunk.advance
         self._workers: WorkerPool | None = None
         self._row_count = 0  # of the batch that is being read
         self._threads = torch.get_num_threads()
@@ -78,6 +79,8 @@ class Trainer:
         saved_at = self.position.seconds
         with stop_requests() as request, self.workers_running():
             if self.position.step == 0:
+                if self.context.is_trained and self.context.validate is not None:
+                    self._evaluate(self.context.validate)
                 self._probe()
             while not self.context.budget.is_over(self.position.step, self.position.seconds):
                 self.step()
@@ -328,11 +331,14 @@ class Trainer:
         return self.context.batches.epochs(self.position.step)
 
     def _named(self) -> dict[str, nn.Parameter]:
-        return dict(self.model.named_parameters())
+        """The parameters that learn; the others are those of the run that training began from."""
+        return {name: each for name, each in self.model.named_parameters() if each.requires_grad}
 
     def save(self) -> None:
         assert self.checkpoints is not None
-        tensors = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        frozen = {name for name, each in self.model.named_parameters() if not each.requires_grad}
+        learned = {name: each for name, each in self.model.state_dict().items() if name not in frozen}
+        tensors = {f"model/{name}": tensor for name, tensor in learned.items()}
         tensors |= {f"optimizer/{name}": tensor for name, tensor in self.optimizer.state().items()}
         tensors |= {f"average/{name}": tensor for name, tensor in (self.average or {}).items()}
         tensors |= {f"best/{name}": tensor for name, tensor in (self.best or {}).items()}
@@ -346,7 +352,7 @@ class Trainer:
         for name, tensor in checkpoint.tensors.items():
             part, _, rest = name.partition("/")
             parts.setdefault(part, {})[rest] = tensor
-        self.model.load_state_dict(parts["model"])
+        self.model.load_state_dict(parts["model"], strict=not self._has_frozen)
         self.optimizer.load(parts.get("optimizer", {}))
         if self.average is not None:
             self.average = {name: parts["average"][name] for name in self.average}  # in the order of the parameters

@@ -178,6 +178,7 @@ def test_a_text_of_two_lines_says_that_nothing_was_chosen(tmp_path: Path, capsys
 def test_whatever_else_is_asked_for_is_trained_by_itself():
     minutes = {"minutes": 1.0}
     assert ensemble.is_open(Request(("poems.txt",), settings=minutes))
+    assert ensemble.is_open(Request(("poems.txt",), settings=minutes | {"seed": 1}))
     assert not ensemble.is_open(Request(("poems.txt",), settings={}))
     assert not ensemble.is_open(Request(("poems.txt",), settings=minutes, one=True))
     assert not ensemble.is_open(Request(("poems.txt",), settings=minutes | {"width": 64}))
