@@ -117,9 +117,10 @@ def _refuse_reading(request: Request, task: type[Task]) -> None:
     usual = Reading()
     for name in ("unit", "field"):
         if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
+            columns = " (the columns of pairs are the settings source and target)"
+            of_pairs = columns if "source" in config_fields(task.settings_class) else ""
             raise UserError(
-                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out "
-                "(the columns of pairs are the settings source and target)"
+                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out{of_pairs}"
             )
 
 
