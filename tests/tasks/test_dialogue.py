@@ -317,9 +317,12 @@ def test_bits_per_byte_are_told_where_the_answers_come_back_from_their_tokens():
     assert bytes_per_token(with_roles(train_tokenizer("closed words", LINES)), rows, some) is None
 
 
-def test_a_resumed_training_equals_one_without_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("model", ["transformer", "gru"])
+def test_a_resumed_training_equals_one_without_interruption(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     chats = write(tmp_path / "chats.jsonl", colours(40))
-    settings = {"steps": 12, "ema": 0.9, "evaluations": 4, "checkpoint_seconds": 0.0, "validated": 3}
+    settings = {"model": model, "steps": 12, "ema": 0.9, "evaluations": 4, "checkpoint_seconds": 0.0, "validated": 3}
     whole = train(request(chats, tmp_path / "whole", **settings))
 
     class StopAtFive(Callback):
