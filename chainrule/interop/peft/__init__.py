@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chainrule.interop.base import Exporter, Format, ImportedModel, Importer
+from chainrule.interop.peft.files import SETTINGS
 
 if TYPE_CHECKING:
     from chainrule.interop._parity import Question
     from chainrule.runs.folder import Run
-
-SETTINGS = "adapter_config.json"
-WEIGHTS, TORCH = "adapter_model.safetensors", "adapter_model.bin"
 
 
 def _recognise(path: Path) -> bool:

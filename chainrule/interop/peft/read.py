@@ -15,8 +15,7 @@ from chainrule.interop._torch_file import arrays_in, read_checkpoint
 from chainrule.interop._weights import Settings, flag, real, whole
 from chainrule.interop.base import ImportedModel
 from chainrule.interop.huggingface.folder import read_json
-from chainrule.interop.peft import SETTINGS, TORCH, WEIGHTS
-from chainrule.interop.peft.write import PREFIX
+from chainrule.interop.peft.files import EMBEDDINGS, PREFIX, SETTINGS, TORCH, WEIGHTS, A, B
 from chainrule.layers.lora_settings import MATRICES, LoRA
 from chainrule.models.transformer import Model
 from chainrule.runs.adapter import Adapter, Base
@@ -31,9 +30,7 @@ KNOWN = {
     "qalora_group_size", "runtime_config", "loftq_config", "eva_config",
 }  # fmt: skip
 PLAIN_STARTS = (True, False, "gaussian", "orthogonal", "eva")  # others begin by changing the model's own weights
-EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "lm_head.weight", "embed_out.weight")
 NAME = re.compile(r"[\w.]+")
-A, B = ".lora_A.weight", ".lora_B.weight"
 
 
 def read_adapter(folder: Path, base: Run | None) -> ImportedModel:

@@ -11,7 +11,7 @@ from chainrule.interop._readers import Ours, Transformers
 from chainrule.interop._weights import LoadedTransformer
 from chainrule.interop.huggingface.folder import read_json
 from chainrule.interop.huggingface.write import write_huggingface
-from chainrule.interop.peft import SETTINGS
+from chainrule.interop.peft.files import SETTINGS
 from chainrule.interop.peft.read import pairs_of, read_tensors
 from chainrule.models.transformer import Model
 from chainrule.runs.folder import Run

@@ -8,13 +8,11 @@ from chainrule.interop import _layout as layout
 from chainrule.interop._adapter import LAYOUTS, Factors, added_tokens, family_of, give_out, require_adapter
 from chainrule.interop._profile import require_transformer
 from chainrule.interop.huggingface.write import write_tokenizer
-from chainrule.interop.peft import SETTINGS, WEIGHTS
+from chainrule.interop.peft.files import EMBEDDINGS, PREFIX, SETTINGS, WEIGHTS, A, B
 from chainrule.models.transformer import Config, Model
 from chainrule.runs.adapter import Adapter
 from chainrule.runs.folder import Run
 from chainrule.storage import save_arrays
-
-PREFIX = "base_model.model."
 
 
 def write_adapter(run: Run, folder: Path) -> list[str]:
@@ -23,7 +21,7 @@ def write_adapter(run: Run, folder: Path) -> list[str]:
     modules = give_out(model, adapter.arrays)
     tensors = {}
     for name, (down, up) in modules.items():
-        tensors[f"{PREFIX}{name}.lora_A.weight"], tensors[f"{PREFIX}{name}.lora_B.weight"] = down, up
+        tensors[f"{PREFIX}{name}{A}"], tensors[f"{PREFIX}{name}{B}"] = down, up
     added = added_tokens(run, adapter)
     if added:
         tensors |= _embeddings(model)
@@ -41,8 +39,8 @@ def write_adapter(run: Run, folder: Path) -> list[str]:
 def _embeddings(model: Model) -> layout.Tensors:
     """The embedding, and the output matrix where that is another, as PEFT stores those of a larger vocabulary."""
     parts = LAYOUTS[family_of(model.config)](model.config)
-    ours = [each for each in parts if each.ours in ("embedding.weight", "unembedding.weight")]
-    return {f"{PREFIX}{name}": each for name, each in layout.give_out(ours, layout.arrays_of(model)).items()}
+    own = [each for each in parts if each.theirs[0].endswith(EMBEDDINGS)]
+    return {f"{PREFIX}{name}": each for name, each in layout.give_out(own, layout.arrays_of(model)).items()}
 
 
 def _settings(adapter: Adapter, modules: Mapping[str, Factors], config: Config) -> dict[str, object]:
