@@ -196,11 +196,11 @@ def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Tr
         probe=task.prober(model),
         facts={"job": job.fingerprint},
         is_trained=job.start is not None,
-        objective=_make_objective(job, task, model, recipe),
+        objective=_make_objective(task, model, recipe),
     )
 
 
-def _make_objective(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Advance | None:
+def _make_objective(task: Task, model: NeuralModel, recipe: Recipe) -> Advance | None:
     """What the loop minimises, where it is not `model.advance`: the task's own objective, or, of a model whose lowest
     blocks do not learn, the same loss from what is kept of them."""
     blocks = trunk_blocks(model, recipe)

@@ -68,7 +68,8 @@ class Trainer:
         self._advance = context.objective or advance_by(recipe.engine, model)
         self._workers: WorkerPool | None = None
         self._row_count = 0  # of the batch that is being read
-        self._asked, self._examples = 0, None  # its tokens that are asked for, and TrainingBatch.examples
+        self._asked = 0  # of its tokens
+        self._examples: int | None = None  # that its loss is the mean over
         self._threads = torch.get_num_threads()
         self._records = Records()
         self._sampled_at = 0.0
@@ -164,8 +165,7 @@ class Trainer:
         if rank:
             torch.default_generator.manual_seed((seed * MIX + rank) % 2**63)
         batch = self.context.batches.batch(step)
-        self._row_count, self._examples = len(batch.inputs), batch.examples
-        self._asked = int((batch.targets != IGNORE).sum())
+        self._row_count = len(batch.inputs)
         return self._gradient(batch, candidates, self._rows(rank))
 
     def _rows(self, rank: int) -> Tensor:
@@ -179,6 +179,7 @@ class Trainer:
         """Accumulate the gradient of the batch's mean loss over these rows (default: all), a micro-batch at a time."""
         inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
         condition = map_arrays(torch.from_numpy, batch.condition)
+        self._asked, self._examples = int((batch.targets != IGNORE).sum()), batch.examples
         count = self._asked if batch.examples is None else batch.examples
         nats = 0.0
         rows = torch.arange(len(inputs)) if rows is None else rows
