@@ -1,4 +1,5 @@
-"""Conversations: learned are the answers of the assistant, each from all that was said before it.
+"""Conversations: the assistant's answers are learned, each from all that was said before it, by any model of text that
+learns by gradient.
 
 In a run, beside the tokenizer: tokens/NAME.safetensors with the rows of a part, tokens/validation.jsonl with the
 conversations that were kept aside, and tokens/settings.json. Such a run is a language model like any other.
@@ -113,10 +114,13 @@ def _describe(talks: Sequence[Talk], rows: Rows) -> PartConfig:
 
 
 class Task(base.Task):
-    models = ("transformer",)  # by default; every other that learns by gradient can, too
     command = "chat"
     can_begin_from_run = True
     settings_class: ClassVar[type] = Settings
+
+    @classmethod
+    def default_model(cls, has_budget: bool, tokenizer: str) -> str:
+        return "transformer"
 
     @classmethod
     def check_model(cls, name: str, module: Any) -> None:
