@@ -23,6 +23,7 @@ from chainrule.layers.feedforward import FeedForward
 from chainrule.layers.joins import CrossAttention
 from chainrule.layers.lora_settings import MATRICES as MATRICES
 from chainrule.layers.lora_settings import LoRA as LoRA
+from chainrule.layers.product import is_for_onednn, multiply
 from chainrule.layers.roles import Role, declare, role_of
 
 Rows = tuple[int, int]  # of a stacked matrix: the first, and the one after the last
@@ -56,6 +57,8 @@ class Updates(nn.ModuleDict):
         """y (..., outputs), which the layer made of x (..., width), plus the updates: y itself, which is changed."""
         if not self.is_active:
             return y
+        if torch.is_grad_enabled() and y._is_view():  # autograd takes detours for views that are changed, or refuses
+            y = y.clone()
         x = F.dropout(x, self.dropout, self.training)
         factors = [each.A for each in self._each()] + [each.B for each in self._each()]
         added: Tensor = _AddUpdates.apply(y, x, self.scale, self.rows, *factors)
@@ -80,7 +83,7 @@ class _AddUpdates(torch.autograd.Function):
     def forward(ctx: Any, y: Tensor, x: Tensor, scale: float, rows: list[Rows], *factors: Tensor) -> Tensor:
         inputs = x.reshape(-1, x.shape[-1]).to(y.dtype)
         down, ups = _in_precision_of(y, factors)
-        hidden = torch.mm(inputs, down.t()).mul_(scale)  # (tokens, rank of all parts together)
+        hidden = _product(inputs, down.t()).mul_(scale)  # (tokens, rank of all parts together)
         results = y.view(-1, y.shape[-1])
         for (first, last), h, up in zip(rows, hidden.chunk(len(rows), 1), ups, strict=True):
             results[:, first:last].addmm_(h, up.t())
@@ -100,12 +103,18 @@ class _AddUpdates(torch.autograd.Function):
         parts = zip(ctx.rows, hidden.chunk(count, 1), to_hidden.chunk(count, 1), ups, strict=True)
         for (first, last), h, to_h, up in parts:
             some = flat[:, first:last]
-            to_h.copy_(torch.mm(some, up))
-            to_ups.append(torch.mm(some.t(), h).to(factors[0].dtype))
+            to_h.copy_(_product(some, up))
+            to_ups.append(_product(h.t(), some).t().to(factors[0].dtype))  # this way round is faster
         to_hidden.mul_(ctx.scale)
-        to_downs = torch.mm(to_hidden.t(), inputs).to(factors[0].dtype).chunk(count)
-        to_x = torch.mm(to_hidden, down).view(ctx.shape).to(ctx.dtype) if ctx.needs_input_grad[1] else None
+        to_downs = _product(to_hidden.t(), inputs).to(factors[0].dtype).chunk(count)
+        to_x = _product(to_hidden, down).view(ctx.shape).to(ctx.dtype) if ctx.needs_input_grad[1] else None
         return gradient, to_x, None, None, *to_downs, *to_ups
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices, by whichever library is faster."""
+    is_dense = all(each.is_contiguous() or each.t().is_contiguous() for each in (a, b))
+    return multiply(a, b.t()) if is_dense and is_for_onednn(a, b.t()) else torch.mm(a, b)
 
 
 def _in_precision_of(y: Tensor, factors: tuple[Tensor, ...] | list[Tensor]) -> tuple[Tensor, list[Tensor]]:

@@ -38,8 +38,8 @@ class _Linear(torch.autograd.Function):
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (..., width), weight (outputs, width) -> x Wᵀ + b, without a gradient."""
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return y
+    rows: Tensor = torch.ops.mkldnn._linear_pointwise(x.reshape(-1, x.shape[-1]), weight, bias, "none", [], "")
+    return torch.ops.aten._unsafe_view(rows, [*x.shape[:-1], len(weight)])  # no view: it may be changed in place
 
 
 def linear_by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -109,10 +109,17 @@ def test_what_was_frozen_before_stays_frozen_after():
     assert [name for name, each in model.named_parameters() if not each.requires_grad] == ["embedding.weight"]
 
 
+@pytest.mark.parametrize("library", ["torch", "onednn"])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_values_and_gradients_are_those_of_the_formula(has_bias: bool, precision: torch.dtype):
+def test_values_and_gradients_are_those_of_the_formula(
+    has_bias: bool, precision: torch.dtype, library: str, monkeypatch: pytest.MonkeyPatch
+):
     """y = W x + b + (α / r) B A x for queries and values; a stacked layer whose keys have no update."""
+    if library == "onednn" and not torch.backends.mkldnn.is_available():
+        pytest.skip("torch was built without oneDNN")
+    monkeypatch.setattr(product, "SMALL", 1)
+    monkeypatch.setattr(product, "onednn_speedup", lambda: 2.0 if library == "onednn" else 0.0)
     attention = build("gpt2" if has_bias else "llama").blocks[0].attention
     add_lora(attention, LoRA(rank=3, alpha=6.0, matrices=("query", "value")))
     randomise(attention)
