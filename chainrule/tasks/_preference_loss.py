@@ -2,7 +2,7 @@
 
 DPO (Rafailov et al., 2023): -log σ(r(y₊) - r(y₋)), r(y) = β log π(y|x) / π₀(y|x), where π₀ is the model as it began.
 SimPO (Meng et al., 2024): -log σ(r(y₊) - r(y₋) - γ), r(y) = β log π(y|x) / |y|.
-ORPO (Hong et al., 2024): -log p(y₊) - λ log σ(r(y₊) - r(y₋)), r(y) = log p(y) / (1 - p(y)), log p(y) = log π(y|x) / |y|.
+ORPO (Hong et al., 2024): -log p(y₊) - λ log σ(r(y₊) - r(y₋)), r(y) = log p(y) / (1 - p(y)), p(y) = π(y|x)^(1/|y|).
 """
 
 from collections.abc import Callable, Iterator

@@ -174,8 +174,8 @@ class Task(base.Task):
         def validate(model: Any) -> Validation:
             found = self._measure(model, pairs)
             assert found.loss is not None
-            loss = loss_figures(found.loss, None)
-            return Validation({**loss, "perplexity": None, **preference_figures(found)}, found.loss)
+            figures = {"loss": found.loss, "perplexity": None, "bits_per_byte": None, **preference_figures(found)}
+            return Validation(figures, found.loss)
 
         return validate
 
