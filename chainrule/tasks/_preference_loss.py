@@ -36,16 +36,17 @@ class Answers:
 def losses(settings: Settings, answers: Answers, reference: Tensor | None) -> tuple[Tensor, Tensor]:
     """The loss of each pair, and by how much its chosen answer is ahead, r(y₊) - r(y₋); `reference` has log π₀(y|x)."""
     mean = answers.log_p / answers.lengths
+    if settings.method == "orpo":
+        sure = mean.clamp(max=CERTAIN)
+        margin = _ahead(sure - torch.log(-torch.expm1(sure)))
+        return -mean[:, 0] - settings.number("odds_weight") * F.logsigmoid(margin), margin
     if settings.method == "dpo":
         assert reference is not None
-        margin = _ahead(settings.number("beta") * (answers.log_p - reference))
-        return _smoothed(margin, settings.label_smoothing), margin
-    if settings.method == "simpo":
+        wanted = margin = _ahead(settings.number("beta") * (answers.log_p - reference))
+    else:
         margin = _ahead(settings.number("beta") * mean)
-        return _smoothed(margin - settings.number("gamma"), settings.label_smoothing), margin
-    sure = mean.clamp(max=CERTAIN)
-    margin = _ahead(sure - torch.log(-torch.expm1(sure)))
-    return -mean[:, 0] - settings.number("odds_weight") * F.logsigmoid(margin), margin
+        wanted = margin - settings.number("gamma")
+    return _smoothed(wanted, settings.label_smoothing) - settings.sft_weight * mean[:, 0], margin
 
 
 def _ahead(rewards: Tensor) -> Tensor:

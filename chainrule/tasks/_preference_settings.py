@@ -21,6 +21,7 @@ class Settings:
     gamma: float | None = None  # the margin that simpo asks for; default: 0.5
     odds_weight: float | None = None  # the weight of orpo's odds ratio, λ in its paper; default: 0.1
     label_smoothing: float = 0.0  # with dpo and simpo, the share of pairs that are taken for the wrong way round
+    sft_weight: float = 0.0  # with dpo and simpo, how much -log p per token of the chosen answer counts beside them
     most_tokens: int = 1024  # of a prompt with an answer; pairs with more are left out
 
     def __post_init__(self) -> None:
@@ -37,8 +38,10 @@ class Settings:
                 raise UserError(f"{name} is a setting of {owners}, and the method is {self.method}; leave it out")
         if self.beta == 0:
             raise UserError("beta must be above zero, got 0")
-        if self.label_smoothing and self.method == "orpo":
-            raise UserError("label_smoothing is a setting of dpo and simpo, and the method is orpo; leave it out")
+        require_number("sft_weight", self.sft_weight, 0)
+        for name in ("label_smoothing", "sft_weight"):
+            if getattr(self, name) and self.method == "orpo":
+                raise UserError(f"{name} is a setting of dpo and simpo, and the method is orpo; leave it out")
 
     def number(self, name: str) -> float:
         """One of NUMBERS, as given or as in the method's paper."""
