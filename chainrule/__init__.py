@@ -22,22 +22,8 @@ if TYPE_CHECKING:
     from chainrule.api import train_tokenizer as train_tokenizer
 
 __all__ = [
-    "Texts",
-    "__version__",
-    "compare",
-    "import_model",
-    "load",
-    "load_pairs",
-    "load_tokenizer",
-    "mix",
-    "random_windows",
-    "resume",
-    "train",
-    "train_dialogue",
-    "train_pairs",
-    "train_preferences",
-    "train_tagger",
-    "train_tokenizer",
+    "Texts", "__version__", "compare", "import_model", "load", "load_pairs", "load_tokenizer", "mix", "random_windows",
+    "resume", "train", "train_dialogue", "train_pairs", "train_preferences", "train_tagger", "train_tokenizer",
 ]  # fmt: skip
 
 
