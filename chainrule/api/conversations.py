@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from chainrule.api.preferences import PREFERENCES
 from chainrule.data.conversations import read_conversations
 from chainrule.data.settings import Reading
 from chainrule.errors import UserError
@@ -11,13 +12,13 @@ from chainrule.tasks._dialogue_figures import bytes_per_token, measure, question
 from chainrule.tasks.dialogue import Settings, Task
 
 DIALOGUE = "dialogue"
-FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")  # in which a run of conversations looks for such
+FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")  # in which a run of conversations looks for such, or for pairs
 
 
 def holds_conversations(run: Run, names: list[str] | None) -> bool:
-    """Whether what is to be measured is conversations, and not text: what a run of conversations kept aside, and files
-    of records."""
-    if run.task != DIALOGUE:
+    """Whether what is to be measured is conversations or pairs of answers, and not text: what a run of such kept aside,
+    and files of records."""
+    if run.task not in (DIALOGUE, PREFERENCES):
         return False
     return names is None or all(name.lower().removesuffix(".gz").removesuffix(".zst").endswith(FILES) for name in names)
 

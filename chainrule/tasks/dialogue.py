@@ -73,12 +73,12 @@ def _read(material: Material) -> Talks:
         other = read_conversations(material.validation, material.reading)
         kept: list[Talk] = [each.messages for each in other.all]
         return Talks(talks, kept, found.files + other.files, found.notes + other.notes)
-    is_held_out, notes = _split(talks, material)
+    is_held_out, notes = split_talks(talks, material)
     train, held_out = ([talks[at] for at in np.flatnonzero(is_held_out == is_out)] for is_out in (False, True))
     return Talks(train, held_out, found.files, found.notes + notes)
 
 
-def _split(talks: Sequence[Talk], material: Material) -> tuple[np.ndarray, list[str]]:
+def split_talks(talks: Sequence[Talk], material: Material) -> tuple[np.ndarray, list[str]]:
     """Which conversations are kept aside, by a hash of all that is said in them, so that equal ones never part."""
     is_held_out = np.zeros(len(talks), bool)
     if len(talks) == 1:

@@ -202,7 +202,8 @@ def may_round(resolved: Resolved) -> bool:
 def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed:
     """The speed of a new model that is trained for about so many seconds and then thrown away."""
     model = build_model(resolved, task)
-    context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts)
+    objective = task.objective(model, recipe)
+    context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts, objective=objective)
     return Speed(batches.tokens_per_step / seconds_per_step(model, recipe, context, seconds), model)
 
 

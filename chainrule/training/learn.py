@@ -19,6 +19,7 @@ from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.engine import Advance
 from chainrule.training.example import in_brackets, show_example
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
@@ -209,14 +210,18 @@ def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Tr
         probe=task.prober(model),
         facts={"job": job.fingerprint},
         is_trained=job.start is not None,
-        trunk=_make_trunk(model, recipe, task.folder),
+        objective=_make_objective(task, model, recipe),
     )
 
 
-def _make_trunk(model: NeuralModel, recipe: Recipe, folder: Path) -> Trunk | None:
-    """The blocks that do not learn, if there are any."""
+def _make_objective(task: Task, model: NeuralModel, recipe: Recipe) -> Advance | None:
+    """What the loop minimises, where it is not `model.advance`: the task's own objective, or, of a model whose lowest
+    blocks do not learn, the same loss from what is kept of them."""
     blocks = trunk_blocks(model, recipe)
-    return Trunk(model, blocks, folder / TRUNK) if blocks else None
+    if not blocks:
+        return task.objective(model, recipe)
+    trunk = Trunk(model, blocks, task.folder / TRUNK)
+    return task.objective(model, recipe, trunk.hidden) or trunk.advance
 
 
 def make_budget(recipe: Recipe, batches: Batches, deadline_seconds: float | None) -> Budget:

@@ -54,6 +54,11 @@ def resolve(request: Request) -> Resolved:
     if request.start is None:
         _refuse_without_start(request)
     start = None if request.start is None else open_start(request.start)
+    if start is None and task.needs_run:
+        raise UserError(
+            f"the task {request.task} goes on training a run; name one with --from (start= in Python), such as one of "
+            "--task dialogue or an imported one"
+        )
     if start is not None:
         if not task.can_begin_from_run:
             raise UserError(f"the task {request.task} trains a model from nothing; it cannot begin from a run")
@@ -71,6 +76,7 @@ def resolve(request: Request) -> Resolved:
     if counts:
         return Resolved(task, settings.task, architecture, module, config, None, is_sized=is_sized)
     recipe, chosen = _resolve_recipe(request, module, architecture, config, settings.recipe)
+    task.check_recipe(recipe)
     return Resolved(
         task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized, start=start
     )

@@ -64,6 +64,10 @@ def write_translations(home: Path) -> None:
 def write_conversations(home: Path) -> None:
     for name, count in (("chats", 60), ("new", 10), ("dev", 10)):
         write_chats(home / f"{name}.jsonl", colours(count, seed=count))
+    for name, count in (("pairs", 60), ("other", 10)):
+        talks = colours(count, seed=count)
+        pairs = [{"prompt": talk[0][1], "chosen": talk[1][1], "rejected": "Who knows?"} for talk in talks]
+        (home / f"{name}.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in pairs))
     logged = (f"{'User' if role == 'user' else 'Agent'}: {text}" for talk in colours(30) for role, text in talk)
     (home / "log.txt").write_text("\n---\n".join("\n".join(pair) for pair in zip(logged, logged, strict=True)))
 
@@ -93,6 +97,7 @@ def test_every_command_of_a_guide_works(page: Path, folder: Path, tmp_path: Path
         "tagging",
         "serving",
         "dialogue",
+        "preferences",
     ):  # these train what they use
         run_on_terminal("chainrule train poems.txt", folder, environment)
     for command in (line for block in blocks(page) for line in commands_of(block)):
