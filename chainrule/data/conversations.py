@@ -103,7 +103,7 @@ class Tally:
         ]
 
 
-def _read(source: Source, reading: Reading, tally: _Tally) -> Iterator[tuple[int, object]]:
+def _read(source: Source, reading: Reading, tally: Tally) -> Iterator[tuple[int, object]]:
     """What may be a conversation as JSON would have it, an object or a list of messages, and the line it begins at."""
     if source.format in ("csv", "tsv"):
         yield from _rows(source, reading)
