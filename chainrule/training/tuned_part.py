@@ -21,7 +21,7 @@ from chainrule.models._bits import predict_bits
 from chainrule.progress import quiet, say
 from chainrule.runs.adapter import ADAPTER
 from chainrule.runs.folder import Run
-from chainrule.runs.records import TrainingFigures
+from chainrule.runs.records import TrainedEvent, TrainingFigures
 from chainrule.text.base import Tokenizer
 from chainrule.training.ensemble_parts import Text, TrainPart
 from chainrule.training.recipe import BEGINS_FROM_RUN
@@ -54,6 +54,7 @@ class Tuned:
 
     run: Run
     start: StartPart
+    trained: TrainedEvent
 
     @property
     def part(self) -> tokennetwork.Model:
@@ -61,8 +62,7 @@ class Tuned:
 
     @property
     def figures(self) -> TrainingFigures:
-        trained = self.run.trained
-        assert trained is not None
+        trained = self.trained
         names = ("steps", "best_step", "tokens_per_second", "epochs", "training_seconds", "neutral")
         found = {name: trained[name] for name in names if name in trained}  # type: ignore[literal-required]
         return cast(TrainingFigures, {**found, "before": self.start.before})
@@ -124,7 +124,9 @@ def tune(request: Request, start: StartPart, text: Text, folder: Path, seconds: 
     if is_open and TRIALS_PART * seconds >= SHORTEST_TRIAL:
         way = _choose_way(part, folder, TRIALS_PART * seconds, train_part)
     left = max(seconds - (time.time() - began), 1.0)
-    return Tuned(train_part(_within(part, folder / "tuned", left, way if is_open else {})), start)
+    run = train_part(_within(part, folder / "tuned", left, way if is_open else {}))
+    assert run.trained is not None
+    return Tuned(run, start, run.trained)
 
 
 def _choose_way(part: Request, folder: Path, seconds: float, train_part: TrainPart) -> dict[str, Any]:
