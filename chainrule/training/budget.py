@@ -34,6 +34,7 @@ LONGEST_MEASUREMENT = 5.0
 TUNED_RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_FORKING = 1.05  # how much faster several processes must be
 MOST_EPOCHS_FROM_RUN = 6  # times that a network which begins from a run reads its text
+SMALL_MODEL = 100  # parameters for each token of the text, or fewer: such a network may read it more often
 COMPARING_PER_PARAMETER = 1.3e-7  # a neutral text read by two models, and some 100 tokens written by each
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
@@ -130,19 +131,20 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     why = f"{speed.training:,.0f} tokens/s on this machine{processes}: {epochs:.1f} times through the text"
     lines = [*resolved.why, *reasons, why, *([] if counting is None else [describe_counting(counting)])]
     resolved = replace(resolved, recipe=recipe, why=lines, counting=counting, budget_seconds=seconds)
-    return resolved if resolved.start is None else limit_epochs(resolved, task, epochs)
+    return resolved if resolved.start is None else limit_epochs(resolved, task, epochs, speed.model.num_parameters)
 
 
-def limit_epochs(resolved: Resolved, task: Task, epochs: float) -> Resolved:
+def limit_epochs(resolved: Resolved, task: Task, epochs: float, parameters: int) -> Resolved:
     """A network that begins from a run soon learns a small text by heart, so it does not read it too often, and its
     rate falls to nothing by then, whatever time is left."""
     recipe = resolved.recipe
     assert recipe is not None
-    if epochs <= MOST_EPOCHS_FROM_RUN:
-        return resolved
     batches = task.batches(recipe)
-    steps = max(round(MOST_EPOCHS_FROM_RUN * batches.tokens_per_epoch / batches.tokens_per_step), 1)
-    why = f"it is read {MOST_EPOCHS_FROM_RUN} times, as more would only be learned by heart"
+    most = MOST_EPOCHS_FROM_RUN * max(SMALL_MODEL * batches.tokens_per_epoch / parameters, 1.0)
+    if epochs <= most:
+        return resolved
+    steps = max(round(most * batches.tokens_per_epoch / batches.tokens_per_step), 1)
+    why = f"it is read {most:.0f} times, as more would only be learned by heart"
     return replace(
         resolved, recipe=replace(recipe, minutes=None, steps=steps), why=[*resolved.why, why], budget_seconds=None
     )

@@ -363,6 +363,6 @@ def _contents(
         prepared.notes,
         metrics,
         request.started_at,
-        training=None if chosen.tuned is None else chosen.tuned.run.config.get("training"),
+        training=None if chosen.tuned is None else chosen.tuned.training,
         uses=task.usages(path.name),
     )

@@ -21,7 +21,7 @@ from chainrule.models._bits import predict_bits
 from chainrule.progress import quiet, say
 from chainrule.runs.adapter import ADAPTER
 from chainrule.runs.folder import Run
-from chainrule.runs.records import TrainedEvent, TrainingFigures
+from chainrule.runs.records import TrainedEvent, TrainingConfig, TrainingFigures
 from chainrule.text.base import Tokenizer
 from chainrule.training.ensemble_parts import Text, TrainPart
 from chainrule.training.recipe import BEGINS_FROM_RUN
@@ -66,6 +66,12 @@ class Tuned:
         names = ("steps", "best_step", "tokens_per_second", "epochs", "training_seconds", "neutral")
         found = {name: trained[name] for name in names if name in trained}  # type: ignore[literal-required]
         return cast(TrainingFigures, {**found, "before": self.start.before})
+
+    @property
+    def training(self) -> TrainingConfig:
+        """How it learned."""
+        found = {name: value for name, value in self.run.config["training"].items() if name != "counting"}
+        return cast(TrainingConfig, found)
 
     def copy_reports(self, folder: Path) -> None:
         """What it said before and after, the curves of its training, and its adapter, if it has one."""
