@@ -148,10 +148,16 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
         with part_of("an ensemble"), new_run(path, request.overwrite) as folder:
             prepared = Task.prepare(material, NoSettings(), source, folder)
             _fill(request, path, folder, prepared, clock, train_part)
+    except TooLittleText:
+        return train_part(replace(request, one=True, path=path))
     except CountingIsBetter:
         say("counting alone is better than all that was tried")
         return train_part(replace(request, settings={}, start=None, path=path))
     return Run(path)
+
+
+class TooLittleText(Exception):
+    """Nothing of the text can be kept for choosing what the run that training begins from is worth."""
 
 
 class CountingIsBetter(Exception):
@@ -199,6 +205,8 @@ def make(
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
     start = None
     if request.start is not None:
+        if not len(text.choosing):
+            raise TooLittleText
         start = open_part(request.start, text, TokenShards(task.folder / TOKENS_FOLDER, "validation"), task.tokenizer)
         text = replace(text, choosing=from_all_over(text.choosing, start.affordable(ASKING_PART * clock.total)))
     words, speed = count_words(text.learning), measure_reading(text.learning)
@@ -211,9 +219,8 @@ def make(
         return Chosen(_ensemble(parts))
     tuned = None
     if start is not None:
-        asking = start.seconds_per_byte * (
-            len(text.choosing) + min(held_out, start.affordable(ASKING_PART * clock.total))
-        )
+        measured = min(held_out, start.affordable(ASKING_PART * clock.total))
+        asking = start.seconds_per_byte * (len(text.choosing) + measured) + start.writing_seconds
         tuned = tune(request, start, text, folder, clock.left - after - asking, train_part)
         parts[FROM_RUN] = tuned.part
     asking = (len(text.choosing) + min(held_out, FEWEST_MEASURED)) / BYTE_NETWORK_SPEED

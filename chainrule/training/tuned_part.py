@@ -29,7 +29,8 @@ from chainrule.training.request import Request
 from chainrule.training.start import open_start
 
 FEWEST_BYTES = 2_000
-TIMED_BYTES = 300  # that are predicted to find out how long one takes
+WRITING_PER_PARAMETER = 2e-8  # seconds
+FIRST_BYTES, TIMED_BYTES = 30, 300  # that are predicted before, and to find out how long one takes
 TRIALS_PART = 0.12  # of the time for the network goes to each trial
 SHORTEST_TRIAL = 20.0  # seconds; where a trial would be shorter, LoRA is taken without one
 WAYS: Mapping[str, dict[str, Any]] = {"LoRA": {"lora": True}, "all weights": {"lora": False}}
@@ -42,6 +43,11 @@ class StartPart:
     run: Run
     seconds_per_byte: float
     before: Evaluation | None  # of the text for validation, by tokens
+
+    @property
+    def writing_seconds(self) -> float:
+        """To write and to hash its weights."""
+        return 2 * self.run.model.num_parameters * WRITING_PER_PARAMETER
 
     def affordable(self, seconds: float) -> int:
         """How many bytes it predicts in so many seconds, at least a few."""
@@ -90,8 +96,9 @@ def open_part(name: Path, text: Text, held_out: TokenShards, of_bytes: Tokenizer
     """The run, timed on a little text and measured on what is held out."""
     run = open_start(name)
     model = tokennetwork.Model(cast(transformer.Model, run.model), run.tokenizer)
-    began = time.perf_counter()
     with considerate_waits():
+        predict_bits(model, text.learning[:FIRST_BYTES])  # kernels are compiled
+        began = time.perf_counter()
         predict_bits(model, text.learning[: TIMED_BYTES + 1])
         seconds = (time.perf_counter() - began) / TIMED_BYTES
         before = _measure(run, held_out, of_bytes)
