@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from chainrule.kernels.jit import kernel_of_sums
 from chainrule.models._bits import BYTES
 from chainrule.models._token_paths import Hypotheses
 from chainrule.models.contract import State
@@ -13,18 +14,18 @@ from chainrule.models.transformer import Model
 
 SMALLEST_SHARE = 1e-3  # of a hypothesis beside those of fewer tokens: below it the network is not asked
 FLOOR = 1e-5  # the share of 1/257 in every prediction, so that no byte is impossible
-AT_ONCE = 128  # tokens whose distributions are made at one time
+AT_ONCE = 256  # tokens whose distributions are made at one time
 
-Sums = Callable[[torch.Tensor], np.ndarray]  # hidden (1, tokens, width) -> p(token) summed in the order of spellings
+Chances = Callable[[torch.Tensor], np.ndarray]  # hidden (1, tokens, width) -> p(token) in the order of spellings
 
 
 class Branches:
     """Tokens that go on in different ways with the last ones that a network has read, read only once each."""
 
-    def __init__(self, network: Model, sums: Sums, state: State, tokens: Sequence[int], before: int):
+    def __init__(self, network: Model, chances: Chances, state: State, tokens: Sequence[int], before: int):
         """`tokens`, which the state has read after so many others, give the rows 1, 2, ... of a table of distributions;
         row 0 is the one before them."""
-        self._network, self._sums, self._read_before, self._state = network, sums, state, state
+        self._network, self._chances, self._read_before, self._state = network, chances, state, state
         self._row_after = {(row, token): row + 1 for row, token in enumerate(tokens)}
         self._place = list(range(before - 1, before + len(tokens)))  # of each row's token in its text
         self._sees: list[tuple[int, tuple[int, ...]]] = [
@@ -53,7 +54,7 @@ class Branches:
         places = torch.tensor(self._place[-len(pairs) :], device=self._network.device)
         seen = torch.from_numpy(sees).to(self._network.device)
         hidden, self._state = self._network.read_branches(ids, places, seen, self._state)
-        return self._sums(hidden)
+        return self._chances(hidden)
 
     def take_back(self) -> State:
         """The state that has read none of it."""
@@ -66,22 +67,13 @@ class Weighed(NamedTuple):
     """The hypotheses of several beginnings, one after the other."""
 
     all: Hypotheses
-    beginning: np.ndarray  # whose each is
-    weight: np.ndarray  # p(its tokens)
-    row: np.ndarray  # of `upto`: what follows them
-    upto: np.ndarray  # (rows, 2 + texts): p(token), summed in the order of spellings; the end of a text is the last
-
-    def symbols(self) -> np.ndarray:
-        """p(its tokens, and that u goes on with each symbol after them): (hypotheses, 257)."""
-        edges = self.upto[self.row[:, None], self.all.bounds]
-        end = np.where(self.all.is_empty, self.upto[self.row, -1] - self.upto[self.row, -2], 0.0)
-        found: np.ndarray = self.weight[:, None] * np.concatenate([np.diff(edges), end[:, None]], 1)
-        return found
+    weight: np.ndarray  # p(the tokens of each)
+    following: np.ndarray  # p(what follows them goes on with u and then with a symbol): (hypotheses, 257)
 
     def predictions(self) -> np.ndarray:
         """p(symbol) after each beginning, (beginnings, 257)."""
-        starts = np.flatnonzero(self.all.depth == 0)
-        found = np.add.reduceat(self.symbols(), starts)
+        firsts = np.flatnonzero(self.all.depth == 0)
+        found = np.add.reduceat(self.weight[:, None] * self.following, firsts)
         total = found.sum(1, keepdims=True)
         found = np.where(total > 0, found / np.where(total > 0, total, 1.0), 1 / BYTES)
         predicted: np.ndarray = (1 - FLOOR) * found + FLOOR / BYTES
@@ -89,25 +81,46 @@ class Weighed(NamedTuple):
 
 
 def weigh(
-    hypotheses: Sequence[Hypotheses], rows: np.ndarray, upto: np.ndarray, branches: Branches, room: int
+    hypotheses: Sequence[Hypotheses], rows: np.ndarray, chances: np.ndarray, branches: Branches, room: int
 ) -> Weighed:
-    """Hypotheses of beginnings, each of which comes after a row of `upto`; the network reads at most `room` tokens."""
+    """The hypotheses of beginnings, each of which comes after one of the rows of p(token), in the order of spellings.
+
+    The network reads at most `room` tokens of a hypothesis.
+    """
     found, beginning = _join(hypotheses)
     weight, row = np.ones(len(beginning)), rows[beginning]
     is_read, mass = np.ones(len(beginning), bool), np.zeros(len(hypotheses))
+    following = np.empty((len(beginning), BYTES))
     for depth in range(int(found.depth.max()) + 1):
         here = np.flatnonzero(found.depth == depth)
         if depth:
-            above, column = found.parent[here], found.column[here]
-            chance = upto[row[above], column + 1] - upto[row[above], column]
+            above = found.parent[here]
+            chance = chances[row[above], found.column[here]]
             weight[here] = np.where(found.is_alone[here], 1.0, weight[above] * chance)
             is_read[here] = is_read[above] & (weight[here] >= SMALLEST_SHARE * mass[beginning[here]]) & (depth <= room)
             row[here] = row[above]
             asked = here[is_read[here]]
             row[asked], new = branches.read(row[asked], found.token[asked])
-            upto = np.concatenate([upto, *new]) if new else upto
-        np.add.at(mass, beginning[here], weight[here] * _mass(found, here, upto, row[here]))
-    return Weighed(found, beginning, weight, row, upto)
+            chances = np.concatenate([chances, *new]) if new else chances
+        sums = np.empty((len(here), BYTES))
+        _add_up(chances, row[here], found.bounds[here], found.is_empty[here], sums)
+        following[here] = sums
+        np.add.at(mass, beginning[here], weight[here] * sums.sum(1))
+    return Weighed(found, weight, following)
+
+
+@kernel_of_sums
+def _add_up(chances: np.ndarray, rows: np.ndarray, bounds: np.ndarray, is_empty: np.ndarray, out: np.ndarray) -> None:
+    """out (hypotheses, 257): the sum of a row of p(token) between bounds, and the last of the row where `is_empty`."""
+    last = chances.shape[1] - 1
+    for i in range(len(rows)):
+        of_row = chances[rows[i]]
+        for byte in range(256):
+            total = 0.0
+            for place in range(bounds[i, byte], bounds[i, byte + 1]):
+                total += of_row[place]
+            out[i, byte] = total
+        out[i, 256] = of_row[last] if is_empty[i] else 0.0
 
 
 def _join(hypotheses: Sequence[Hypotheses]) -> tuple[Hypotheses, np.ndarray]:
@@ -116,10 +129,3 @@ def _join(hypotheses: Sequence[Hypotheses]) -> tuple[Hypotheses, np.ndarray]:
     beginning = np.repeat(np.arange(len(counts)), counts)
     joined = Hypotheses(*map(np.concatenate, zip(*hypotheses, strict=True)))
     return joined._replace(parent=joined.parent + (np.cumsum(counts) - counts)[beginning]), beginning
-
-
-def _mass(found: Hypotheses, here: np.ndarray, upto: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """p(that the beginning goes on after a hypothesis' tokens)."""
-    last = np.where(found.is_empty[here], upto.shape[1] - 1, found.bounds[here, -1])
-    found_mass: np.ndarray = upto[row, last] - upto[row, found.bounds[here, 0]]
-    return found_mass

@@ -56,7 +56,7 @@ class Read:
 
     network: State
     tokens: tuple[int, ...]  # that the state has read
-    upto: np.ndarray  # p(token) after them, summed over the tokens up to each in the order of their spellings
+    chances: np.ndarray  # p(token) after them, in the order of spellings
     beginning: bytes | None = None  # None: nothing was read, not even what begins a text
 
 
@@ -105,7 +105,7 @@ class Model(LanguageModel):
     def start(self, batch_size: int, condition: object = None) -> State:
         first = (self.paths.first,)
         hidden, network = self.network.read(self._tensor(first)[None], self.network.start(1))
-        return {"rows": Rows([Read(network, first, self._sums(hidden)[0])] * batch_size)}
+        return {"rows": Rows([Read(network, first, self._chances(hidden)[0])] * batch_size)}
 
     @torch.no_grad()
     def step(self, tokens: np.ndarray, state: State) -> tuple[np.ndarray, State]:
@@ -124,14 +124,14 @@ class Model(LanguageModel):
             if not room and counts[done] > known:
                 read, room = self._forget(read), self._longest - self._kept
             new = tokens[known : known + min(AT_ONCE, room)]
-            upto, read = self._read(new, read)
+            chances, read = self._read(new, read)
             last = int(np.searchsorted(counts, known + len(new), side="right"))
             if last > done:
                 rows = counts[done:last] - known
-                found, read = self._weigh(beginnings[done:last], rows, upto, new, read)
+                found, read = self._weigh(beginnings[done:last], rows, chances, new, read)
                 out[done:last] = found.predictions()
             done, known = last, known + len(new)
-        return out, Read(read.network, read.tokens, read.upto, beginnings[-1] if beginnings else read.beginning)
+        return out, Read(read.network, read.tokens, read.chances, beginnings[-1] if beginnings else read.beginning)
 
     def _follow(self, symbols: np.ndarray, beginning: bytes | None) -> tuple[list[int], np.ndarray, list[bytes]]:
         """The tokens that become known along symbols, how many of them after each, and the beginnings."""
@@ -151,32 +151,30 @@ class Model(LanguageModel):
     def _read(self, tokens: Sequence[int], read: Read) -> tuple[np.ndarray, Read]:
         """The network reads tokens: what it says before the first and after each, and what has been read then."""
         if not tokens:
-            return read.upto[None], read
+            return read.chances[None], read
         hidden, network = self.network.read(self._tensor(tokens)[None], read.network)
-        upto = np.concatenate([read.upto[None], self._sums(hidden)])
-        return upto, Read(network, (*read.tokens, *tokens), upto[-1].copy())
+        chances = np.concatenate([read.chances[None], self._chances(hidden)])
+        return chances, Read(network, (*read.tokens, *tokens), chances[-1].copy())
 
     def _forget(self, read: Read) -> Read:
         """All but the latest tokens are left out of what has been read."""
         kept = read.tokens[-self._kept :]
         _, network = self.network.read(self._tensor(kept)[None], self.network.start(1))
-        return Read(network, kept, read.upto, read.beginning)
+        return Read(network, kept, read.chances, read.beginning)
 
-    def _sums(self, hidden: torch.Tensor) -> np.ndarray:
-        """p(token) after hidden states (1, tokens, width), summed in the order of spellings; eos is the last."""
-        chances = torch.softmax(self.network.output(hidden)[0], -1)[:, self._order].double()
-        found = np.zeros((len(chances), len(self._order) + 1))
-        found[:, 1:] = chances.cumsum(-1).cpu().numpy()
+    def _chances(self, hidden: torch.Tensor) -> np.ndarray:
+        """p(token) after hidden states (1, tokens, width), in the order of spellings; the end of a text is the last."""
+        found: np.ndarray = torch.softmax(self.network.output(hidden)[0], -1)[:, self._order].cpu().numpy()
         return found
 
     def _weigh(
-        self, beginnings: Sequence[bytes], rows: np.ndarray, upto: np.ndarray, tokens: Sequence[int], read: Read
+        self, beginnings: Sequence[bytes], rows: np.ndarray, chances: np.ndarray, tokens: Sequence[int], read: Read
     ) -> tuple[Weighed, Read]:
-        """The hypotheses of beginnings, each after a row of `upto`, which the latest tokens have made."""
+        """The hypotheses of beginnings, each after one of the rows that the latest tokens have made."""
         before = len(read.tokens) - len(tokens)
-        branches = Branches(self.network, self._sums, read.network, tokens, before)
-        found = weigh([self.paths.hypotheses(each) for each in beginnings], rows, upto, branches, self._room)
-        return found, Read(branches.take_back(), read.tokens, read.upto, read.beginning)
+        branches = Branches(self.network, self._chances, read.network, tokens, before)
+        found = weigh([self.paths.hypotheses(each) for each in beginnings], rows, chances, branches, self._room)
+        return found, Read(branches.take_back(), read.tokens, read.chances, read.beginning)
 
     def _tensor(self, tokens: Sequence[int]) -> torch.Tensor:
         return torch.tensor(tokens, dtype=torch.long, device=self.network.device)
@@ -193,8 +191,8 @@ class Model(LanguageModel):
         """The ways to cut what was read last into tokens, and what follows by each of them."""
         _, read = self._predict(self.start(1)["rows"].rows[0], np.asarray(ids))
         beginning = read.beginning or b""
-        found, _ = self._weigh([beginning], np.zeros(1, np.int64), read.upto[None], [], read)
-        symbols = found.symbols()
+        found, _ = self._weigh([beginning], np.zeros(1, np.int64), read.chances[None], [], read)
+        symbols = found.weight[:, None] * found.following
         mass = symbols.sum(1)
         shares = [
             Share(
