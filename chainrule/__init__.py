@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from chainrule.api import train as train
     from chainrule.api import train_dialogue as train_dialogue
     from chainrule.api import train_pairs as train_pairs
+    from chainrule.api import train_preferences as train_preferences
     from chainrule.api import train_tagger as train_tagger
     from chainrule.api import train_tokenizer as train_tokenizer
 
 __all__ = [
-    "Texts", "__version__", "compare", "import_model", "load", "load_pairs", "load_tokenizer", "mix",
-    "random_windows", "resume", "train", "train_dialogue", "train_pairs", "train_tagger", "train_tokenizer",
+    "Texts", "__version__", "compare", "import_model", "load", "load_pairs", "load_tokenizer", "mix", "random_windows",
+    "resume", "train", "train_dialogue", "train_pairs", "train_preferences", "train_tagger", "train_tokenizer",
 ]  # fmt: skip
 
 

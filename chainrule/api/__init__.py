@@ -23,6 +23,7 @@ from chainrule.api.inputs import Inputs, StrPath, input_names
 from chainrule.api.language import TrainedRun as TrainedRun
 from chainrule.api.pairs import PairsRun as PairsRun
 from chainrule.api.pairs import load_pairs_run, pair_task
+from chainrule.api.preferences import PREFERENCES
 from chainrule.api.settings_file import read_settings
 from chainrule.api.tagging import TaggerRun as TaggerRun
 from chainrule.api.tagging import load_tagger_run
@@ -95,6 +96,12 @@ def train_dialogue(inputs: Inputs, **settings: Any) -> TrainedRun:
     return TrainedRun(_train(DIALOGUE, inputs, **settings).path)
 
 
+def train_preferences(inputs: Inputs, start: StrPath | Run, **settings: Any) -> TrainedRun:
+    """Go on training a run with pairs of a better and a worse answer: `run.evaluate_preferences()`. Settings as for
+    `train`, and method="dpo", "orpo" or "simpo", beta, gamma, odds_weight, label_smoothing, sft_weight, most_tokens."""
+    return TrainedRun(_train(PREFERENCES, inputs, start=start, **settings).path)
+
+
 def train_tagger(inputs: Inputs, **settings: Any) -> TaggerRun:
     """Learn the tags of words from CoNLL-U: `run.tag("The cow eats hay")`. Settings as for `train`."""
     return load_tagger_run(_train(TAGGING, inputs, **settings).path)
@@ -123,7 +130,9 @@ def _request(
     **settings: object,
 ) -> Request:
     if "task" in settings:
-        raise UserError("the task is not a setting here; use train, train_pairs, train_dialogue or train_tagger")
+        raise UserError(
+            "the task is not a setting here; use train, train_pairs, train_dialogue, train_preferences or train_tagger"
+        )
     if lesson:
         check_lesson(task, model, settings)
         settings = {**LESSON, **settings}

@@ -14,6 +14,7 @@ from chainrule.analysis.followers import Followers, count_followers
 from chainrule.api.conversations import evaluate_conversations
 from chainrule.api.curves import plot_training
 from chainrule.api.inputs import Inputs, StrPath, input_names
+from chainrule.api.preferences import evaluate_preferences
 from chainrule.config import fields, override
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.errors import UserError
@@ -169,6 +170,12 @@ class TrainedRun(Run):
         end by themselves, to `validated` of the questions; default: the conversations kept aside in training."""
         names = None if inputs is None else input_names(inputs)
         return evaluate_conversations(self, names, override(Reading(), reading, "evaluate_conversations"), validated)
+
+    def evaluate_preferences(self, inputs: Inputs | None = None, **reading: object) -> dict[str, Any]:
+        """How well the run tells the chosen answers of pairs from the rejected ones: in `figures` the accuracy and the
+        share of pairs whose chosen answer is likelier; default: the pairs kept aside in training."""
+        names = None if inputs is None else input_names(inputs)
+        return evaluate_preferences(self, names, override(Reading(), reading, "evaluate_preferences"))
 
     def score(self, texts: Any, *, column: str | None = None, ids: Any = None) -> list[RowFigures]:
         """How probable each text is: a row of figures each, in their order, empty texts too (as None).

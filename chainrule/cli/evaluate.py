@@ -42,7 +42,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Measure a run on a text: bits per byte, perplexity, hard passages; taggers by accuracy, translators by BLEU, and
-    runs of conversations by their answers."""
+    runs of conversations by their answers, or by which of two they prefer."""
     from chainrule.api import load
     from chainrule.api.conversations import holds_conversations
     from chainrule.cli.output import print_json
@@ -120,17 +120,18 @@ def _evaluate_task(run: "Run", inputs: list[str] | None, flags: list[str], readi
 def _evaluate_conversations(
     run: "Run", inputs: list[str] | None, flags: list[str], reading: "Reading", as_json: bool
 ) -> None:
-    """Measure a run of conversations on conversations."""
+    """Measure a run of conversations on conversations, or one of preferences on pairs of answers."""
     from chainrule.api import load
+    from chainrule.api.preferences import PREFERENCES
     from chainrule.cli.output import print_json, print_notes, print_rows
     from chainrule.cli.train import describe_validation
     from chainrule.errors import UserError
 
     if flags:
         raise UserError(f"{', '.join(flags)}: only for text, and these are conversations; leave it out, or name a text")
-    found = load(run.path, "language").evaluate_conversations(
-        inputs, encoding=reading.encoding, delimiter=reading.delimiter
-    )
+    loaded = load(run.path, "language")
+    measure = loaded.evaluate_preferences if run.task == PREFERENCES else loaded.evaluate_conversations
+    found = measure(inputs, encoding=reading.encoding, delimiter=reading.delimiter)
     if as_json:
         print_json(found)
         return

@@ -265,12 +265,14 @@ def _describe_learning(metrics: "TrainedEvent") -> list[tuple[str, str]]:
 def _describe_start(config: "RunConfig", metrics: "TrainedEvent") -> list[tuple[str, str]]:
     """Of a model that began from a run: how good that was on the same text."""
     from chainrule.cli.output import number
+    from chainrule.runs.card import describe_figures
 
     before, start = metrics.get("before"), config.get("training", {}).get("start")
     if not before or not start:
         return []
     bits = before["bits_per_byte"]
     figures = f"perplexity {number(before['perplexity'])}" if bits is None else f"{number(bits, 4)} bits per byte"
+    figures = describe_figures(before) + figures
     return [("before", f"{figures}: '{Path(start).name}', which training began from, on the same text")]
 
 

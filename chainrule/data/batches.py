@@ -44,12 +44,14 @@ class TrainingBatch:
     """inputs and targets (batch, time); `is_fresh` marks rows where a recurrent model starts from its first state.
 
     `condition` is what the rows are read with, such as the sentences to translate: a nest of batch-first arrays.
+    `examples` is how many the batch's loss is the mean over, where that is not the tokens that are asked for.
     """
 
     inputs: np.ndarray
     targets: np.ndarray
     is_fresh: bool = True
     condition: Any = None
+    examples: int | None = None
 
 
 class Batches(Protocol):

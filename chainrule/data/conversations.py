@@ -68,12 +68,12 @@ class Unusable(Exception):
 def read_conversations(inputs: Sequence[str], reading: Reading = DEFAULT_READING) -> Conversations:
     """All conversations of some files, with notes on what was left out."""
     sources = expand(inputs)
-    found, tally = list[Conversation](), _Tally()
+    found, tally = list[Conversation](), Tally()
     for source in sources:
-        for line, value in _read(source, reading):
+        for line, value in _read(source, reading, tally):
             place = f"{source.name}:{line}"
             try:
-                found.append(Conversation(_learnable(_of_value(value, place), place, tally), place))
+                found.append(Conversation(learnable(_of_value(value, place), place, tally), place))
             except Unusable as reason:
                 tally.add(f"conversation{{s}} {reason}", place)
     if not found:
@@ -85,39 +85,42 @@ def read_conversations(inputs: Sequence[str], reading: Reading = DEFAULT_READING
     return Conversations(found, [source.path for source in sources], tally.notes())
 
 
-class _Tally:
+class Tally:
     """How often something was left out, and where first."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
+        self.others: list[str] = []  # sentences about what was read otherwise than it is written
 
     def add(self, what: str, place: str) -> None:
         count, first = self._found.get(what, (0, place))
         self._found[what] = count + 1, first
 
     def notes(self) -> list[str]:
-        return [
+        return self.others + [
             f"{count:,} {what.format(s='s' * (count > 1))} left out, the first at {place}"
             for what, (count, place) in self._found.items()
         ]
 
 
-def _read(source: Source, reading: Reading) -> Iterator[tuple[int, object]]:
+def _read(source: Source, reading: Reading, tally: Tally) -> Iterator[tuple[int, object]]:
     """What may be a conversation as JSON would have it, an object or a list of messages, and the line it begins at."""
     if source.format in ("csv", "tsv"):
         yield from _rows(source, reading)
         return
     if source.format not in ("text", "jsonl"):
         raise UserError(f"'{source.name}' is not a file of conversations; write them as .jsonl, .csv or .txt")
-    text = b"".join(Reader(source, encoding=reading.encoding).text_chunks()).decode()
-    if source.format == "jsonl" or _looks_like_json(text):
+    reader = Reader(source, encoding=reading.encoding)
+    text = b"".join(reader.text_chunks()).decode()
+    tally.others += [note for note in reader.tally.notes(source.name) if "line end" not in note]
+    if source.format == "jsonl" or looks_like_json(text):
         yield from read_values(source.name, text, _is_message)
         return
     for line, logged in read_log(source.name, text.split("\n")):
         yield line, [{"role": each.role, "content": each.text} for each in logged]
 
 
-def _looks_like_json(text: str) -> bool:
+def looks_like_json(text: str) -> bool:
     """'{...' or '[{...', but not '[12:30] User: ...'"""
     start = text.lstrip()[:200]
     return start[:1] == "{" or (start[:1] == "[" and start[1:].lstrip()[:1] in ("{", "[", "]"))
@@ -144,61 +147,61 @@ def _rows(source: Source, reading: Reading) -> Iterator[tuple[int, dict[str, str
 
 
 def _is_message(value: object) -> bool:
-    return isinstance(value, dict) and _first(SPEAKER, value) is not None and _first(SAID, value) is not None
+    return isinstance(value, dict) and first_named(SPEAKER, value) is not None and first_named(SAID, value) is not None
 
 
 def _of_value(value: object, place: str) -> list[Message]:
     if isinstance(value, list):
         return _of_list(value, place)
     if not isinstance(value, dict):
-        raise UserError(f"{place} is no conversation but {_shown(value)}; write an object such as {FORMS}")
+        raise UserError(f"{place} is no conversation but {shown(value)}; write an object such as {FORMS}")
     return _of_object({str(name).casefold(): each for name, each in value.items()}, place)
 
 
 def _of_object(record: Mapping[str, object], place: str) -> list[Message]:
     """An object, or a row of a table, by the names of its fields."""
     opening = [Message("system", _text(record["system"], place))] if record.get("system") else []
-    name = _first(LISTS, record)
+    name = first_named(LISTS, record)
     if name is not None:
         return [*opening, *_of_list(record[name], place)]
-    question, answer = _first(QUESTIONS, record), _first(ANSWERS, record)
+    question, answer = first_named(QUESTIONS, record), first_named(ANSWERS, record)
     if question is None or answer is None:
         raise UserError(f"{place} is no conversation: {_fields(record)}")
-    asked = [*_side(record[question], "user", place)]
-    more = _first(MATERIAL, record)
+    asked = [*messages_of(record[question], "user", place)]
+    more = first_named(MATERIAL, record)
     if question == "instruction" and more is not None and record[more]:
         asked = [Message("user", f"{asked[0].text}\n\n{_text(record[more], place)}")]
-    return [*opening, *asked, *_side(record[answer], "assistant", place)]
+    return [*opening, *asked, *messages_of(record[answer], "assistant", place)]
 
 
-def _side(value: object, role: str, place: str) -> list[Message]:
+def messages_of(value: object, role: str, place: str) -> list[Message]:
     """A question or an answer: a text, or a list of messages."""
     return _of_list(value, place) if isinstance(value, list) else [Message(role, _text(value, place))]
 
 
-def _first(names: Sequence[str], record: Mapping[str, object]) -> str | None:
+def first_named(names: Sequence[str], record: Mapping[str, object]) -> str | None:
     return next((name for name in names if name in record), None)
 
 
 def _fields(record: Mapping[str, object]) -> str:
     names = list(record)[:12]
     if "chosen" in record and "rejected" in record:
-        return "it has a chosen and a rejected answer, which are for learning preferences"
+        return "it has a chosen and a rejected answer, which are for --task preferences"
     hint = next(filter(None, (did_you_mean(name, (*LISTS, *QUESTIONS, *ANSWERS)) for name in names)), "")
-    shown = ", ".join(f"'{name}'" for name in names) or "none"
-    return f"its fields are {shown}{hint or f'; write an object such as {FORMS}'}"
+    listed = ", ".join(f"'{name}'" for name in names) or "none"
+    return f"its fields are {listed}{hint or f'; write an object such as {FORMS}'}"
 
 
 def _of_list(values: object, place: str) -> list[Message]:
     if not isinstance(values, list):
-        raise UserError(f"{place} has {_shown(values)} where a list of messages is needed, such as {FORMS}")
+        raise UserError(f"{place} has {shown(values)} where a list of messages is needed, such as {FORMS}")
     return [_message(each, f"{place}, message {number},") for number, each in enumerate(values, start=1)]
 
 
 def _message(value: object, place: str) -> Message:
     """OpenAI's {"role", "content"} or ShareGPT's {"from", "value"}."""
     fields = value if isinstance(value, dict) else {}
-    speaker, said = _first(SPEAKER, fields), _first(SAID, fields)
+    speaker, said = first_named(SPEAKER, fields), first_named(SAID, fields)
     if speaker is None or not isinstance(fields[speaker], str):
         raise UserError(f'{place} does not say who speaks; write it as {{"role": "user", "content": "..."}}')
     role = ROLES.get(fields[speaker].strip().casefold())
@@ -218,7 +221,7 @@ def _text(value: object, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise UserError(f"{place} has {_shown(value)} where a text is needed")
+        raise UserError(f"{place} has {shown(value)} where a text is needed")
     size = len(encode_text(place, value))
     if size > MOST_BYTES:
         raise UserError(
@@ -235,15 +238,15 @@ def _part(part: object, place: str) -> str:
         return str(part["text"])
     if isinstance(part, dict):
         raise Unusable(NOT_TEXT)
-    raise UserError(f"{place} has {_shown(part)} where a text is needed")
+    raise UserError(f"{place} has {shown(part)} where a text is needed")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _learnable(messages: Sequence[Message], place: str, tally: _Tally) -> tuple[Message, ...]:
+def learnable(messages: Sequence[Message], place: str, tally: Tally) -> tuple[Message, ...]:
     """From the first question to the last answer, after what the system says; refuses what no model should learn."""
     if not messages:
         raise Unusable(EMPTY)

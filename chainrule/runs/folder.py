@@ -28,7 +28,11 @@ from chainrule.text import stored
 from chainrule.text.base import Tokenizer
 
 LANGUAGE = "language"  # the task of every run that names none: each token is predicted from those before it
-LANGUAGE_TASKS = (LANGUAGE, "dialogue")  # of runs that are language models, whatever they were trained on
+LANGUAGE_TASKS = (
+    LANGUAGE,
+    "dialogue",
+    "preferences",
+)  # of runs that are language models, whatever they were trained on
 TOKENS_FOLDER = "tokens"  # of a run: what training reads
 MANIFEST = "manifest.json"
 COUNTED = "documents.safetensors"  # of runs without tokens: the hashes of the documents counted

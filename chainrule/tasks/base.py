@@ -60,6 +60,16 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a model said before some training and what it says after it."""
+
+    asked: str
+    before: str
+    after: str
+    expected: str | None = None  # what the data have there
+
+
+@dataclass(frozen=True)
 class NoSettings:
     """For a task that has nothing to choose."""
 
@@ -75,6 +85,7 @@ class Task:
     command: ClassVar[str]  # the command that uses a run of this task: 'translate'
     settings_class: ClassVar[type] = NoSettings  # a frozen dataclass; `--set name=value` sets its fields
     can_begin_from_run: ClassVar[bool] = False  # whether `prepare` takes the tokenizer of a run and goes on with it
+    needs_run: ClassVar[bool] = False  # whether training can only go on from a run
     reading_options: ClassVar[tuple[str, ...]] = ()  # fields of Reading that apply, besides `encoding`
 
     tokenizer: Tokenizer  # of the tokens that the model predicts, or of those it reads where it predicts something else
@@ -94,6 +105,10 @@ class Task:
                 f"{cls.__module__.rpartition('.')[2]} cannot be learned by {name}{did_you_mean(name, cls.models)} "
                 f"(it can by: {', '.join(cls.models)})"
             )
+
+    @classmethod
+    def check_recipe(cls, recipe: Any) -> None:
+        """Refuse settings of training with which this task cannot be learned."""
 
     @classmethod
     def open_data(cls, material: Material, settings: Any) -> Any:
@@ -143,6 +158,15 @@ class Task:
         """What training reads, as a pure function of the step; `recipe` has batch_size, window, chain and seed."""
         raise NotImplementedError
 
+    def objective(self, model: Any, recipe: Any, read: Callable[[Any], Any] | None = None) -> Callable[..., Any] | None:
+        """What the loop minimises in place of `model.advance`, and called alike; None: the model's own loss.
+
+        `model` is as training begins with it. `read`, where it is given, is its `read` for separate texts: tokens
+        (rows, time) -> hidden states. A batch may have more dimensions than rows and time, and says in `examples` how
+        many its loss is the mean over.
+        """
+        return None
+
     def validation(self, recipe: Any) -> Validate | np.ndarray | None:
         """How the best weights are chosen: a function that measures the model, or a token stream to score."""
         raise NotImplementedError
@@ -167,6 +191,10 @@ class Task:
         """One example as the model reads it, in pieces, each with whether it is asked for; to be shown before training
         and in the model card where that is not all of the text."""
         return None
+
+    def compare(self, before: Any, after: Any) -> list[Said]:
+        """What two models of this task's tokens say to the same questions of the data kept aside."""
+        return []
 
     def describe(self, batch: TrainingBatch) -> str:
         """A batch in words, for the message that training diverged on it."""

@@ -1,4 +1,5 @@
-"""Conversations: learned are the answers of the assistant, each from all that was said before it.
+"""Conversations: the assistant's answers are learned, each from all that was said before it, by any model of text that
+learns by gradient.
 
 In a run, beside the tokenizer: tokens/NAME.safetensors with the rows of a part, tokens/validation.jsonl with the
 conversations that were kept aside, and tokens/settings.json. Such a run is a language model like any other.
@@ -24,12 +25,12 @@ from chainrule.data.split import decide
 from chainrule.errors import UserError
 from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.generation.answers import answer
+from chainrule.generation.answers import answer, compare_answers
 from chainrule.models.contract import Counts
 from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
 from chainrule.tasks._conversation_rows import ConversationBatches, Rows, Talk, encode_conversations
-from chainrule.tasks._dialogue_figures import LOSS_TOKENS, fits, loss_of_rows, measure, questions_of
+from chainrule.tasks._dialogue_figures import LOSS_TOKENS, bytes_per_token, fits, loss_of_rows, measure, questions_of
 from chainrule.tasks.base import FOLDER, LANGUAGE, RESERVED_PART, Material, Prepared
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Message
@@ -41,6 +42,7 @@ SETTINGS, HELD_OUT = "settings.json", "validation.jsonl"
 ANSWERING_PART = 0.05  # of a budget goes to the answers at the end
 EVALUATED_PART = 0.04  # and this to evaluations before it
 EXAMPLE_TOKENS = 300
+COMPARED = 8  # questions whose answers before and after are shown
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,12 @@ def _read(material: Material) -> Talks:
         other = read_conversations(material.validation, material.reading)
         kept: list[Talk] = [each.messages for each in other.all]
         return Talks(talks, kept, found.files + other.files, found.notes + other.notes)
-    is_held_out, notes = _split(talks, material)
+    is_held_out, notes = split_talks(talks, material)
     train, held_out = ([talks[at] for at in np.flatnonzero(is_held_out == is_out)] for is_out in (False, True))
     return Talks(train, held_out, found.files, found.notes + notes)
 
 
-def _split(talks: Sequence[Talk], material: Material) -> tuple[np.ndarray, list[str]]:
+def split_talks(talks: Sequence[Talk], material: Material) -> tuple[np.ndarray, list[str]]:
     """Which conversations are kept aside, by a hash of all that is said in them, so that equal ones never part."""
     is_held_out = np.zeros(len(talks), bool)
     if len(talks) == 1:
@@ -113,10 +115,13 @@ def _describe(talks: Sequence[Talk], rows: Rows) -> PartConfig:
 
 
 class Task(base.Task):
-    models = ("transformer",)  # by default; every other that learns by gradient can, too
     command = "chat"
     can_begin_from_run = True
     settings_class: ClassVar[type] = Settings
+
+    @classmethod
+    def default_model(cls, has_budget: bool, tokenizer: str) -> str:
+        return "transformer"
 
     @classmethod
     def check_model(cls, name: str, module: Any) -> None:
@@ -164,8 +169,6 @@ class Task(base.Task):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
-        asked, size = self.held_out_rows.asked, sum(self.held_out_rows.answer_bytes)
-        self.bytes_per_token = size / asked if asked and self.tokenizer.is_lossless else None
 
     @classmethod
     def usages(cls, run: str) -> list[str]:
@@ -185,6 +188,10 @@ class Task(base.Task):
         path = self.folder / FOLDER / HELD_OUT
         lines = path.read_text(encoding="utf-8").splitlines()
         return [[Message(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
+
+    @cached_property
+    def bytes_per_token(self) -> float | None:  # type: ignore[override]
+        return bytes_per_token(self.tokenizer, self.held_out_rows, self.held_out)
 
     @cached_property
     def counts(self) -> np.ndarray:  # type: ignore[override]
@@ -223,7 +230,7 @@ class Task(base.Task):
         minutes = None if recipe is None else recipe.minutes
         seconds = None if minutes is None else ANSWERING_PART * 60 * minutes
         questions = questions_of(self.held_out, self.settings.validated)
-        found = measure(model, self.tokenizer, rows, questions, seconds)
+        found = measure(model, self.tokenizer, rows, self.bytes_per_token, questions, seconds)
         found["documents"], found["tokens"] = len(self.held_out), self.held_out_rows.asked
         if rows is not self.held_out_rows:
             found["scored_tokens"] = rows.asked
@@ -256,6 +263,18 @@ class Task(base.Task):
         ids, is_asked = (each[row][:EXAMPLE_TOKENS] for each in (self.rows.ids, self.rows.is_asked))
         parts = shown_parts(self.tokenizer, ids, is_asked)
         return [*parts, (" …", False)] if lengths[row] > EXAMPLE_TOKENS else parts
+
+    def compare(self, before: Any, after: Any) -> list[base.Said]:
+        """Answers to some questions that were kept aside."""
+        reads = getattr(after, "context_length", None)
+        talks = [talk for talk in self.held_out if fits(self.tokenizer, talk[:-1], reads)][:COMPARED]
+        found = compare_answers(
+            (before, self.tokenizer),
+            (after, self.tokenizer),
+            [talk[:-1] for talk in talks],
+            [talk[-1].text for talk in talks],
+        )
+        return [base.Said(each.question[-1].text, each.before.text, each.after.text, each.expected) for each in found]
 
     def describe(self, batch: TrainingBatch) -> str:
         said = self.tokenizer.decode(batch.inputs[0][:16], skip_special_tokens=False)

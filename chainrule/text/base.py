@@ -230,17 +230,23 @@ class Tokenizer:
             return self._further
         return byte_level_backend(self.backend.model)
 
-    def encode_pieces(self, pieces: Iterable[Piece]) -> np.ndarray:
+    def encode_pieces(self, pieces: Iterable[Piece], known: dict[str, list[int]] | None = None) -> np.ndarray:
         """The ids of a conversation: special tokens where ours name them, everything else as text.
 
-        Text between two special tokens is cut as one, whoever wrote it.
+        Text between two special tokens is cut as one, whoever wrote it. `known` keeps the ids of such texts, for a
+        conversation that is encoded again and again as it grows.
         """
-        return self._encode_marked(pieces, {**self.special, "<s>": self.start, "</s>": self.eos}, self.backend)
+        return self._encode_marked(pieces, {**self.special, "<s>": self.start, "</s>": self.eos}, self.backend, known)
 
     def _encode_marked(
-        self, pieces: Iterable[Piece], marks: Mapping[str, int | None], first: tokenizers.Tokenizer
+        self,
+        pieces: Iterable[Piece],
+        marks: Mapping[str, int | None],
+        first: tokenizers.Tokenizer,
+        known: dict[str, list[int]] | None = None,
     ) -> np.ndarray:
         """The ids of pieces; `first` reads the text before any mark."""
+        known = {} if known is None else known
         names = re.compile("(" + "|".join(map(re.escape, sorted(marks, key=len, reverse=True))) + ")")
         parts: list[Any] = [""]  # text, mark, text, mark, ..., text
         for piece in pieces:
@@ -252,7 +258,9 @@ class Tokenizer:
         ids = [] if parts[0] == "" else _encode(first, parts[0]).tolist()
         for mark, text in zip(parts[1::2], parts[2::2], strict=True):
             ids += [] if mark is None else [mark]
-            ids += _encode(self._further, text).tolist() if text else []
+            if text and text not in known:
+                known[text] = _encode(self._further, text).tolist()
+            ids += known[text] if text else []
         return np.array(ids, np.uint32)
 
     @cached_property

@@ -14,6 +14,7 @@ from chainrule.checks import require_choice
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Chat, Message, Piece, Style
 
+Known = dict[str, list[int]]  # the ids of texts between special tokens
 LEARN_FROM = ("assistant", "last", "all")  # every answer, the last one, or every token
 
 
@@ -35,19 +36,20 @@ def render(tokenizer: Tokenizer, messages: Sequence[Message], learn_from: str = 
     require_choice("learn_from", learn_from, LEARN_FROM)
     answers = [place for place, message in enumerate(messages) if message.role == "assistant"]
     rows: list[_Row] = []
+    known: Known = {}
     for place in answers[-1:] if learn_from == "last" else answers:
-        prompt = encode_prompt(tokenizer, messages[:place])
+        prompt = encode_prompt(tokenizer, messages[:place], known)
         if not rows or not _begins(prompt, rows[-1].ids):
             rows.append(_Row())
-        rows[-1].append(prompt, _encode_answer(tokenizer, messages[:place], messages[place], prompt))
+        rows[-1].append(prompt, _encode_answer(tokenizer, messages[:place], messages[place], prompt, known))
         rows[-1].answer_bytes += len(_style(tokenizer).said(messages[place]).encode()) + 1
     made = [row.made() for row in rows]
     return _ask_for_all(made) if learn_from == "all" else made
 
 
-def encode_prompt(tokenizer: Tokenizer, messages: Sequence[Message]) -> np.ndarray:
+def encode_prompt(tokenizer: Tokenizer, messages: Sequence[Message], known: Known | None = None) -> np.ndarray:
     """The conversation up to where the assistant speaks, as `encode_conversation` gives it to a model."""
-    return _encode(tokenizer, (tokenizer.chat or Chat()).pieces(messages))
+    return _encode(tokenizer, (tokenizer.chat or Chat()).pieces(messages), known)
 
 
 class _Row:
@@ -84,21 +86,23 @@ def _style(tokenizer: Tokenizer) -> Style:
     return (tokenizer.chat or Chat()).written
 
 
-def _encode(tokenizer: Tokenizer, pieces: Iterable[Piece]) -> np.ndarray:
+def _encode(tokenizer: Tokenizer, pieces: Iterable[Piece], known: Known | None) -> np.ndarray:
     """Of a plain transcript, as any text: after the token that texts begin with."""
     if not _style(tokenizer).is_plain:
-        return tokenizer.encode_pieces(pieces).astype(np.int64)
+        return tokenizer.encode_pieces(pieces, known).astype(np.int64)
     ids = tokenizer.encode("".join(piece.text for piece in pieces)).astype(np.int64)
     return ids if tokenizer.start is None else np.concatenate([[tokenizer.start], ids])
 
 
-def _encode_answer(tokenizer: Tokenizer, before: Sequence[Message], answer: Message, prompt: np.ndarray) -> np.ndarray:
+def _encode_answer(
+    tokenizer: Tokenizer, before: Sequence[Message], answer: Message, prompt: np.ndarray, known: Known
+) -> np.ndarray:
     """The tokens of an answer that come after its prompt, up to the one that ends it."""
     style = _style(tokenizer)
     said = [Piece(style.assistant.before, True), Piece(style.said(answer), False)]
     end = _up_to_end(tokenizer, style)
     ends = [] if end else [tokenizer.eos]
-    whole = _encode(tokenizer, [*(tokenizer.chat or Chat()).turns(before), *said, Piece(end, True)])
+    whole = _encode(tokenizer, [*(tokenizer.chat or Chat()).turns(before), *said, Piece(end, True)], known)
     if _begins(whole, prompt):
         return np.concatenate([whole[len(prompt) :], ends]).astype(np.int64)
     alone = _encode_alone(tokenizer, style, answer)

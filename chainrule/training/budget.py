@@ -33,6 +33,7 @@ MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
 TUNED_RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_FORKING = 1.05  # how much faster several processes must be
+MOST_EPOCHS_FROM_RUN = 6  # times that a network which begins from a run reads its text
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 
@@ -126,7 +127,23 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
     processes = f" in {recipe.workers} processes" if recipe.workers > 1 else ""
     why = f"{speed.training:,.0f} tokens/s on this machine{processes}: {epochs:.1f} times through the text"
     lines = [*resolved.why, *reasons, why, *([] if counting is None else [describe_counting(counting)])]
-    return replace(resolved, recipe=recipe, why=lines, counting=counting, budget_seconds=seconds)
+    resolved = replace(resolved, recipe=recipe, why=lines, counting=counting, budget_seconds=seconds)
+    return resolved if resolved.start is None else limit_epochs(resolved, task, epochs)
+
+
+def limit_epochs(resolved: Resolved, task: Task, epochs: float) -> Resolved:
+    """A network that begins from a run soon learns a small text by heart, so it does not read it too often, and its
+    rate falls to nothing by then, whatever time is left."""
+    recipe = resolved.recipe
+    assert recipe is not None
+    if epochs <= MOST_EPOCHS_FROM_RUN:
+        return resolved
+    batches = task.batches(recipe)
+    steps = max(round(MOST_EPOCHS_FROM_RUN * batches.tokens_per_epoch / batches.tokens_per_step), 1)
+    why = f"it is read {MOST_EPOCHS_FROM_RUN} times, as more would only be learned by heart"
+    return replace(
+        resolved, recipe=replace(recipe, minutes=None, steps=steps), why=[*resolved.why, why], budget_seconds=None
+    )
 
 
 def choose_speed(resolved: Resolved, task: Task, seconds: float) -> tuple[Recipe, Speed, list[str]]:
@@ -185,7 +202,8 @@ def may_round(resolved: Resolved) -> bool:
 def measure(resolved: Resolved, task: Task, recipe: Recipe, batches: Batches, seconds: float) -> Speed:
     """The speed of a new model that is trained for about so many seconds and then thrown away."""
     model = build_model(resolved, task)
-    context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts)
+    objective = task.objective(model, recipe)
+    context = TrainingContext(batches, Budget(steps=1 << 30), counts=task.counts, objective=objective)
     return Speed(batches.tokens_per_step / seconds_per_step(model, recipe, context, seconds), model)
 
 

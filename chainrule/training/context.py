@@ -12,7 +12,7 @@ from chainrule.evaluation.validation import Validate, Validation, figures_of
 from chainrule.training.callbacks import Record
 
 if TYPE_CHECKING:
-    from chainrule.training.trunk import Trunk
+    from chainrule.training.engine import Advance
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Position:
     probed: int = 0  # looks at what the model expects
     best_loss: float | None = None  # or whatever else a task ranks by: the lowest
     best_step: int = 0
+    worse: int = 0  # evaluations since the best one
     epoch_nats: float = 0.0  # of the epoch that is under way
     epoch_tokens: int = 0
 
@@ -68,7 +69,7 @@ class TrainingContext:
     clock: Callable[[], float] = time.perf_counter
     facts: dict[str, Any] = field(default_factory=dict)  # to keep in every checkpoint
     is_trained: bool = False  # whether the weights before the first step may be the best ones
-    trunk: "Trunk | None" = None  # of a model of which only the top learns
+    objective: "Advance | None" = None  # what is minimised, where it is not `model.advance`
 
     @property
     def validate(self) -> Validate | None:

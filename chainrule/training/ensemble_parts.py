@@ -34,7 +34,7 @@ CONTEXTS, WORDS, NETWORK, SECOND_NETWORK, BYTE_NETWORK = (
     "contexts", "words", "network", "second network", "network of bytes",
 )  # fmt: skip
 NETWORKS = (NETWORK, SECOND_NETWORK, BYTE_NETWORK)
-BYTES, END_OF_DOCUMENT = Tokenization(tokenizer="bytes"), 256
+BYTES = Tokenization(tokenizer="bytes")
 MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
 CHOOSING_PART = 0.1  # of the training text is kept from the parts
 MOST_CHOOSING_BYTES = 100_000
@@ -76,7 +76,7 @@ class Text:
         return self._documents(self.choosing)
 
     def _documents(self, stream: np.ndarray) -> list[str]:
-        return [self.decode(stream[a + 1 : b]) for a, b in pairwise(np.flatnonzero(stream == END_OF_DOCUMENT))]
+        return [self.decode(stream[a + 1 : b]) for a, b in pairwise(np.flatnonzero(stream == stream[0]))]
 
 
 def split(task: Task) -> Text:
@@ -84,10 +84,11 @@ def split(task: Task) -> Text:
     shards = TokenShards(task.folder / TOKENS_FOLDER, "train")
     streams, tables = [shards.tokens(i) for i in range(len(shards))], [shards.table(i) for i in range(len(shards))]
     sizes = [np.diff(table["starts"], append=len(tokens)) for table, tokens in zip(tables, streams, strict=True)]
+    bytes_of_token = shards.part.text_bytes / max(shards.part.tokens, 1)
     # Equal documents stay together; the order is another one than that by which validation documents were chosen.
     keys = np.concatenate([table["hashes"] for table in tables]) * np.uint64(0x9E3779B97F4A7C15)
     order = np.argsort(keys, kind="stable")
-    upto = np.cumsum(np.concatenate(sizes)[order])
+    upto = np.cumsum(np.concatenate(sizes)[order]) * bytes_of_token
     kept = max(int(np.searchsorted(upto, MOST_BYTES)), 1)
     if kept < len(order):
         say(f"of {size(int(upto[-1]))}, {size(int(upto[kept - 1]))} are read by all but the n-gram")

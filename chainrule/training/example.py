@@ -16,7 +16,7 @@ ASKED, READ = "bold green", "dim"
 def show_example(parts: Parts, console: Console | None = None) -> None:
     """Print it on standard error."""
     console = console or Console(stderr=True, highlight=False, quiet=is_quiet())
-    if console.color_system is None or not console.is_terminal:
+    if console.no_color or console.color_system is None or not console.is_terminal:
         console.print(Text(f"an example, with what is learned in brackets:\n{in_brackets(parts)}"), soft_wrap=True)
         return
     text = Text.assemble("an example, with what is learned ", ("in colour", ASKED), ":\n")

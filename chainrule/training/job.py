@@ -12,7 +12,7 @@ from chainrule.evaluation.figures import CountingFigures
 from chainrule.runs.folder import RESUMABLE, InputFacts, hash_file
 from chainrule.runs.making import sync
 from chainrule.runs.records import DataConfig
-from chainrule.tasks.base import FOLDER, LANGUAGE, Task
+from chainrule.tasks.base import FOLDER, LANGUAGE, Task, find_task
 from chainrule.tasks.language import SOURCES, Sources
 from chainrule.training.adapt import choose_weights
 from chainrule.training.engine import check_engine
@@ -84,7 +84,9 @@ class Job:
         """The same job with another engine."""
         _, config, _ = self.build()
         check_engine(engine, self.architecture, config)
-        return replace(self, recipe=self.recipe | {"engine": engine})
+        changed = replace(self, recipe=self.recipe | {"engine": engine})
+        find_task(self.task).check_recipe(changed.build()[2])
+        return changed
 
     def check_belongs(self, fingerprint: dict[str, Any]) -> None:
         """Refuse a checkpoint that was made with other settings, naming the first one that differs."""

@@ -13,11 +13,13 @@ from chainrule.runs.folder import RESUMABLE, describe_files
 from chainrule.runs.records import TrainingConfig, TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task, find_task
+from chainrule.training import before_after
 from chainrule.training.adapt import lora_of, trunk_blocks
 from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
 from chainrule.training.checkpoint import Checkpoints
 from chainrule.training.context import Budget, TrainingContext
+from chainrule.training.engine import Advance
 from chainrule.training.example import in_brackets, show_example
 from chainrule.training.job import Job, hash_tokens
 from chainrule.training.journal import Journal, events
@@ -27,7 +29,7 @@ from chainrule.training.recipe import Recipe
 from chainrule.training.report import write_report
 from chainrule.training.request import Request
 from chainrule.training.resolve import Resolved
-from chainrule.training.start import Start
+from chainrule.training.start import Start, begin_from
 from chainrule.training.tensorboard import TensorBoard
 from chainrule.training.trainer import Trainer
 from chainrule.training.trunk import TRUNK, Trunk
@@ -90,7 +92,6 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     trained_at = time.time()
     with considerate_waits():
         validation = task.evaluate(trainer.model, trainer.recipe)
-        before = None if job.start is None else task.evaluate(job.build_model(task), trainer.recipe)
     evaluated_at = time.time()
     seconds = trainer.position.seconds
     metrics: TrainingFigures = {
@@ -104,11 +105,11 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         "epochs": trainer.epochs_seen,
         "validation": validation,
     }
-    if job.start is not None:
-        metrics["before"] = before
     for source, epochs in zip(job.data.get("mixture", []), trainer.epochs_seen, strict=False):
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
+    if job.start is not None:
+        notes += _compare_with_start(job, Start(**job.start), trainer, task, folder, metrics)
     contents = RunContents(
         path.name,
         job.architecture,
@@ -125,6 +126,20 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     )
     (folder / TRUNK).unlink(missing_ok=True)
     write_run(folder, contents)
+
+
+def _compare_with_start(
+    job: Job, start: Start, trainer: Trainer, task: Task, folder: Path, metrics: TrainingFigures
+) -> list[str]:
+    """Add to the metrics what the run was that training began from; returns notes on what could not be drawn."""
+    _, config, recipe = job.build()
+    run = start.open()
+    model = begin_from(run, config, task.tokenizer).eval()
+    found = before_after.compare(model, trainer.model, task, recipe, job.data["inputs"])
+    metrics["before"] = found.before
+    if found.neutral is not None:
+        metrics["neutral"] = found.neutral
+    return before_after.write_report(folder / "report", found, metrics["validation"])
 
 
 def _put_adapter_apart(trainer: Trainer, job: Job, folder: Path) -> None:
@@ -195,14 +210,18 @@ def make_context(job: Job, task: Task, model: NeuralModel, recipe: Recipe) -> Tr
         probe=task.prober(model),
         facts={"job": job.fingerprint},
         is_trained=job.start is not None,
-        trunk=_make_trunk(model, recipe, task.folder),
+        objective=_make_objective(task, model, recipe),
     )
 
 
-def _make_trunk(model: NeuralModel, recipe: Recipe, folder: Path) -> Trunk | None:
-    """The blocks that do not learn, if there are any."""
+def _make_objective(task: Task, model: NeuralModel, recipe: Recipe) -> Advance | None:
+    """What the loop minimises, where it is not `model.advance`: the task's own objective, or, of a model whose lowest
+    blocks do not learn, the same loss from what is kept of them."""
     blocks = trunk_blocks(model, recipe)
-    return Trunk(model, blocks, folder / TRUNK) if blocks else None
+    if not blocks:
+        return task.objective(model, recipe)
+    trunk = Trunk(model, blocks, task.folder / TRUNK)
+    return task.objective(model, recipe, trunk.hidden) or trunk.advance
 
 
 def make_budget(recipe: Recipe, batches: Batches, deadline_seconds: float | None) -> Budget:

@@ -15,6 +15,7 @@ from chainrule.runs.records import TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task
 from chainrule.training.ensemble import is_open, train_ensemble
+from chainrule.training.finetune import finetune, is_within_minutes
 from chainrule.training.network_choice import choose_network, leaves_network_open
 from chainrule.training.request import Request, default_name
 from chainrule.training.resolve import Resolved, material, resolve
@@ -25,6 +26,8 @@ def train(request: Request) -> Run:
     path = request.path or free_name(default_name(request.inputs[0]), request.overwrite)
     if is_open(request):
         return train_ensemble(replace(request, path=path), train)
+    if is_within_minutes(request):
+        return finetune(replace(request, path=path), train)
     check_free(path, request.overwrite)
     if leaves_network_open(request):
         request = choose_network(request, train)

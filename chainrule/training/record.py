@@ -20,14 +20,18 @@ class Records:
     clipped: int = 0
     rate: float = 0.0
     since: float = 0.0
+    examples: int = 0  # that the loss is the mean over, where that is not the tokens
 
-    def add(self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float) -> None:
+    def add(
+        self, nats: float, tokens: int, norm: float, is_clipped: bool, rate: float, examples: int | None = None
+    ) -> None:
         self.nats += nats
         self.tokens += tokens
         self.norm = max(self.norm, norm)  # an average would hide the one that explodes
         self.norms += 1
         self.clipped += is_clipped
         self.rate = rate
+        self.examples += examples or 0
 
     def is_due(self, seconds: float, budget: Budget) -> bool:
         """Whether the next line is due: by steps where the budget is in steps, so that a repeated training writes the
@@ -39,7 +43,7 @@ class Records:
     def averages(self, seconds: float) -> dict[str, Any]:
         """The averages since the last line, for a line written at this second of training."""
         return {
-            "loss": self.nats / max(self.tokens, 1),
+            "loss": self.nats / max(self.examples or self.tokens, 1),
             "learning_rate": self.rate,
             "gradient_norm": self.norm,
             "clipped": self.clipped / max(self.norms, 1),  # which part of the updates

@@ -54,6 +54,11 @@ def resolve(request: Request) -> Resolved:
     if request.start is None:
         _refuse_without_start(request)
     start = None if request.start is None else open_start(request.start)
+    if start is None and task.needs_run:
+        raise UserError(
+            f"the task {request.task} goes on training a run; name one with --from (start= in Python), such as one of "
+            "--task dialogue or an imported one"
+        )
     if start is not None:
         if not task.can_begin_from_run:
             raise UserError(f"the task {request.task} trains a model from nothing; it cannot begin from a run")
@@ -71,6 +76,7 @@ def resolve(request: Request) -> Resolved:
     if counts:
         return Resolved(task, settings.task, architecture, module, config, None, is_sized=is_sized)
     recipe, chosen = _resolve_recipe(request, module, architecture, config, settings.recipe)
+    task.check_recipe(recipe)
     return Resolved(
         task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized, start=start
     )
@@ -92,7 +98,10 @@ def material(request: Request, resolved: Resolved) -> Material:
 
 
 def _refuse_without_start(request: Request) -> None:
-    name = next((each for each in BEGINS_FROM_RUN if each in request.settings), None)
+    """Settings that only such training has; the file of settings of another run names them at their defaults."""
+    named = {name: value for name, value in request.settings.items() if name in BEGINS_FROM_RUN}
+    asked, usual = override(Recipe(), named, "the settings of training"), Recipe()
+    name = next((each for each in named if getattr(asked, each) != getattr(usual, each)), None)
     if name is not None:
         raise UserError(f"{name} is for training that begins from a run; name one with --from (start= in Python)")
 
@@ -114,9 +123,10 @@ def _refuse_reading(request: Request, task: type[Task]) -> None:
     usual = Reading()
     for name in ("unit", "field"):
         if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
+            columns = " (the columns of pairs are the settings source and target)"
+            of_pairs = columns if "source" in config_fields(task.settings_class) else ""
             raise UserError(
-                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out "
-                "(the columns of pairs are the settings source and target)"
+                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out{of_pairs}"
             )
 
 

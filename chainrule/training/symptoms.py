@@ -18,6 +18,7 @@ OVERFIT_BADLY = 0.05
 SPIKE, SPIKE_NATS = 1.25, 0.25  # a loss beside the median of those before it: this many times, and so much more
 SPIKES_ARE_MANY = 3
 RISEN, RISEN_NATS = 1.1, 0.2  # the newest tenth of the losses beside the lowest tenth
+NOISES = 3  # and so many times as much more as such a mean differs by chance, where batches are of unlike rows
 STANDSTILL = 0.05  # the least part of its first loss that a training should have lost
 STANDSTILL_PROGRESS = 0.2  # when it should have
 START = 0.1  # the part of a training whose gradients are large in good health too
@@ -66,7 +67,8 @@ def find_rise(steps: Sequence[Record]) -> Finding | None:
     parts = [np.array([0]), *np.array_split(np.arange(len(steps)), 10)]
     means = [losses[part].mean() for part in parts]
     lowest = int(np.argmin(means))
-    if means[-1] <= means[lowest] * RISEN or means[-1] - means[lowest] < RISEN_NATS:
+    noise = np.median(np.abs(np.diff(losses))) / len(parts[-1]) ** 0.5
+    if means[-1] <= means[lowest] * RISEN or means[-1] - means[lowest] < max(RISEN_NATS, NOISES * noise):
         return None
     step = steps[parts[lowest][-1]]["step"]
     found = f"training loss rose from {_nats(means[lowest])} (by step {step:,}) to {_nats(means[-1])}"

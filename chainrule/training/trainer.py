@@ -65,9 +65,11 @@ class Trainer:
             self.sampler = Sampler(torch.from_numpy(context.counts), recipe.sampled_head, recipe.sampled_tail)
         self._parameters = [each for each in model.parameters() if each.requires_grad]
         self._has_frozen = len(self._parameters) < len(list(model.parameters()))
-        self._advance = advance_by(recipe.engine, model) if context.trunk is None else context.trunk.advance
+        self._advance = context.objective or advance_by(recipe.engine, model)
         self._workers: WorkerPool | None = None
         self._row_count = 0  # of the batch that is being read
+        self._asked = 0  # of its tokens
+        self._examples: int | None = None  # that its loss is the mean over
         self._threads = torch.get_num_threads()
         self._records = Records()
         self._sampled_at = 0.0
@@ -76,7 +78,7 @@ class Trainer:
         """Train until the budget is used up; the model then has the best weights that were found."""
         self.model.train()
         began = self.context.clock() - self.position.seconds
-        saved_at = self.position.seconds
+        saved_at, position = self.position.seconds, self.position
         with stop_requests() as request, self.workers_running():
             if self.position.step == 0:
                 if self.context.is_trained and self.context.validate is not None:
@@ -95,6 +97,9 @@ class Trainer:
                     self.save()
                     saved_at = self.position.seconds
                 self._stop_if_asked(request)
+                if self.recipe.patience and position.worse >= self.recipe.patience:
+                    self.callback.message(f"stopped early: the last {position.worse} evaluations found nothing better")
+                    break
             self._finish()
         return self.model
 
@@ -135,7 +140,7 @@ class Trainer:
         progress = self.context.budget.progress(position.step, position.seconds)
         if self._workers:
             self._workers.begin(position.step, progress)
-        nats, tokens = self._read(0, position.step, progress)
+        nats, count = self._read(0, position.step, progress)
         if self._workers:
             nats += self._workers.wait()
         norm = clip_by_global_norm(self._parameters, recipe.clip)
@@ -146,11 +151,13 @@ class Trainer:
             decay = min(recipe.ema, (1 + position.step) / (10 + position.step))
             torch._foreach_lerp_(list(self.average.values()), [p.data for p in self._named().values()], 1 - decay)
         position.step += 1
-        self._records.add(nats, tokens, norm, norm > recipe.clip > 0, self.optimizer.peak * factor)
-        self._count_epoch(nats, tokens)
+        rate, is_clipped = self.optimizer.peak * factor, norm > recipe.clip > 0
+        self._records.add(nats, self._asked, norm, is_clipped, rate, self._examples)
+        self._count_epoch(nats, count)
 
     def _read(self, rank: int, step: int, progress: float) -> tuple[float, int]:
-        """One process's part of a step: add up the gradient of its rows; returns their nats and the batch's tokens.
+        """One process's part of a step: add up the gradient of its rows; returns their nats and how many tokens, or
+        other examples, the batch's loss is the mean over.
 
         Its random numbers, as of dropout, depend on the seed, the step and the rank alone.
         """
@@ -175,7 +182,8 @@ class Trainer:
         """Accumulate the gradient of the batch's mean loss over these rows (default: all), a micro-batch at a time."""
         inputs, targets = torch.from_numpy(batch.inputs), torch.from_numpy(batch.targets)
         condition = map_arrays(torch.from_numpy, batch.condition)
-        count = int((batch.targets != IGNORE).sum())
+        self._asked, self._examples = int((batch.targets != IGNORE).sum()), batch.examples
+        count = self._asked if batch.examples is None else batch.examples
         nats = 0.0
         rows = torch.arange(len(inputs)) if rows is None else rows
         for piece in rows.tensor_split(self.recipe.micro_batches):
@@ -223,11 +231,11 @@ class Trainer:
             origin.value = OUTPUT
         return origin
 
-    def _count_epoch(self, nats: float, tokens: int) -> None:
+    def _count_epoch(self, nats: float, count: int) -> None:
         position, batches = self.position, self.context.batches
         before, after = (max(batches.epochs(step)) for step in (position.step - 1, position.step))
         position.epoch_nats += nats
-        position.epoch_tokens += tokens
+        position.epoch_tokens += count
         if int(after) > int(before):
             mean = position.epoch_nats / position.epoch_tokens
             self.callback.on_event({"event": "epoch", "epoch": int(after), "step": position.step, "loss": mean})
@@ -272,6 +280,7 @@ class Trainer:
         with self._averaged(), threads(self._threads):
             found = validate(self.model)
             is_best = isfinite(found.rank) and (position.best_loss is None or found.rank < position.best_loss)
+            position.worse = 0 if is_best else position.worse + 1
             if is_best:
                 position.best_loss, position.best_step = found.rank, position.step
                 self.best = {name: each.detach().clone() for name, each in self._named().items()}

@@ -34,8 +34,12 @@ class Trunk:
         self, batch: Batch, state: State | None, candidates: Candidates | None = None
     ) -> tuple[Loss, State | None]:
         """As NeuralModel.advance, for separate texts."""
-        hidden = self.model.read_on(self.read(batch.inputs), self.blocks)  # type: ignore[attr-defined]
-        return self.model.loss_of(hidden, batch.targets, candidates), None
+        return self.model.loss_of(self.hidden(batch.inputs), batch.targets, candidates), None
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        """As NeuralModel.read, for separate texts (batch, time): (batch, time, width)."""
+        found: Tensor = self.model.read_on(self.read(inputs), self.blocks)  # type: ignore[attr-defined]
+        return found
 
     def read(self, inputs: Tensor) -> Tensor:
         """What the trunk makes of each row of inputs (batch, time): (batch, time, width)."""

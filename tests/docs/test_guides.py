@@ -21,12 +21,14 @@ from tests.docs.shell import (
     with_small_budgets,
 )
 from tests.tagging.treebank import write as write_treebank
+from tests.tasks.chats import colours
+from tests.tasks.chats import write as write_chats
 from tests.tasks.toys import sentences, translate
 
 GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if blocks(page))
 TEXT = "\n\n".join(topics.values())[:60_000]
 # What these print is text, however long its lines are.
-FREE = re.compile(r"^chainrule ((sample|prompt|evaluate|translate|tag)\b|explain runs/de-en)")
+FREE = re.compile(r"^(echo .* \| )?chainrule ((sample|chat|prompt|evaluate|translate|tag)\b|explain runs/de-en)")
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs a shell and a terminal")]
 
@@ -41,6 +43,7 @@ def folder(tmp_path: Path) -> Path:
     (home / "small.txt").write_text(TEXT[:20_000])
     (home / "start.txt").write_text("The function\n")
     write_translations(home)
+    write_conversations(home)
     for name, count in (("en-train", 60), ("en-dev", 10), ("en-test", 10), ("new", 5)):
         (home / f"{name}.conllu").write_text(write_treebank(count, seed=count))
     return home
@@ -56,6 +59,17 @@ def write_translations(home: Path) -> None:
         (home / f"test.{language}").write_text("".join(f"{text}\n" for text in texts[:20]))
         for name, part in (("train", texts[20:]), ("val", texts[:20])):
             (home / f"{name}.{language}.gz").write_bytes(gzip.compress("".join(f"{each}\n" for each in part).encode()))
+
+
+def write_conversations(home: Path) -> None:
+    for name, count in (("chats", 60), ("new", 10), ("dev", 10)):
+        write_chats(home / f"{name}.jsonl", colours(count, seed=count))
+    for name, count in (("pairs", 60), ("other", 10)):
+        talks = colours(count, seed=count)
+        pairs = [{"prompt": talk[0][1], "chosen": talk[1][1], "rejected": "Who knows?"} for talk in talks]
+        (home / f"{name}.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in pairs))
+    logged = (f"{'User' if role == 'user' else 'Agent'}: {text}" for talk in colours(30) for role, text in talk)
+    (home / "log.txt").write_text("\n---\n".join("\n".join(pair) for pair in zip(logged, logged, strict=True)))
 
 
 def commands_of(block: str) -> list[str]:
@@ -76,7 +90,15 @@ def test_the_guides_have_commands_to_run() -> None:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_every_command_of_a_guide_works(page: Path, folder: Path, tmp_path: Path) -> None:
     environment = make_environment(tmp_path / "bin")
-    if page.stem not in ("mixing", "doctor", "translation", "tagging", "serving"):  # these train what they use
+    if page.stem not in (
+        "mixing",
+        "doctor",
+        "translation",
+        "tagging",
+        "serving",
+        "dialogue",
+        "preferences",
+    ):  # these train what they use
         run_on_terminal("chainrule train poems.txt", folder, environment)
     for command in (line for block in blocks(page) for line in commands_of(block)):
         check_width(command, run_on_terminal(with_small_budgets(command), folder, environment))

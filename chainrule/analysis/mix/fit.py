@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from chainrule.analysis.mix.em import fit_buckets, fit_weights
 from chainrule.analysis.mix.text import ScoredText
 from chainrule.models import cache
+from chainrule.models._mix_weights import fit_buckets, fit_weights
 from chainrule.models.mix import Model
 
 DECAYS = (0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995)

@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from chainrule.analysis.mix import fit as fitting
-from chainrule.analysis.mix.em import fit_weights
 from chainrule.analysis.mix.fit import add_cache, fit
 from chainrule.evaluation.score import stream_of
 from chainrule.models import cache, lstm, ngram
+from chainrule.models._mix_weights import fit_weights
 from chainrule.models.mix import Config, Model
 from tests.analysis.mix.toys import TOKENIZER, bigram, bigrams, text_of
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chainrule.analysis.mix import em
+from chainrule.models import _mix_weights as em
 
 
 def random_text(parts: int, tokens: int, seed: int = 0) -> np.ndarray:
