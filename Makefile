@@ -8,7 +8,7 @@ SLEEPING := OMP_WAIT_POLICY=PASSIVE
 # The demo has an environment of its own with what users need; where the developers' one is there, it takes that.
 DEMO := $(if $(wildcard .venv/installed),.venv,.venv/demo)
 
-.PHONY: demo test check lint-js browser pictures bench promise results learn recipes compare mixes translations tag reference lock clean
+.PHONY: demo test check lint-js browser pictures bench promise finetunings results learn recipes compare mixes translations tag reference lock clean
 
 demo: $(DEMO)/installed  ## From counting to GPT on Python's own documentation, in three minutes
 	$(DEMO)/bin/python examples/demo.py
@@ -57,6 +57,9 @@ promise: .venv/installed  ## What --minutes makes of eighteen texts, beside comp
 	$(BIN)/$(PIP_INSTALL) pyppmd
 	@command -v zpaq > /dev/null || [ "$$(id -u)" != 0 ] || apt-get -qq install -y zpaq > /dev/null || echo "no zpaq"
 	$(BIN)/python -m benchmarks.promise $(TEXTS:%=--only %)
+
+finetunings: .venv/installed .venv/weights  ## What beginning from SmolLM2 gains on three texts, an hour; goes to docs/results/finetuning.md (TEXTS='inaugural')
+	$(BIN)/python -m benchmarks.finetuning --texts $(TEXTS)
 
 results: .venv/installed  ## Quality of models that count on real text; goes to docs/results/quality.md
 	$(BIN)/python -m benchmarks.quality

@@ -4,7 +4,7 @@ import argparse
 
 from benchmarks import report
 
-PARTS = ("counting", "neural", "translating", "tape", "explaining", "serving", "generation")
+PARTS = ("counting", "neural", "finetuning", "translating", "tape", "explaining", "serving", "generation")
 
 
 def main() -> None:
@@ -24,6 +24,10 @@ def main() -> None:
 
         time_to_quality.main(["--steps", "100"] if arguments.quick else ["--repeats", "3"])
         throughput.main(["--trial"] if arguments.quick else [])
+    if not arguments.parts or "finetuning" in arguments.parts:
+        from benchmarks import finetuning
+
+        finetuning.main(["--trial"] if arguments.quick else [])
     if not arguments.parts or "translating" in arguments.parts:
         from benchmarks import translating
 

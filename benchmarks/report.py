@@ -75,6 +75,7 @@ BENCHMARKS = Document(
         "time-to-quality",
         "throughput-transformer",
         "throughput-lstm",
+        "finetuning",
         "translating",
         "tape",
         "explaining",
@@ -130,6 +131,13 @@ PROMISE = Document(
     "when and where.",
     ("texts", "splits"),
 )
+FINETUNING = Document(
+    RESULTS_FOLDER / "finetuning.md",
+    "What beginning from a pretrained model gains",
+    "[Fine-tuning](../guides/finetuning.md) SmolLM2 by `chainrule train TEXT --from RUN --minutes M`. Made by\n"
+    "`make finetunings`; below the table stands when and where.",
+    ("texts",),
+)
 RECIPES = Document(
     RESULTS_FOLDER / "recipes.md",
     "Recipes: one search for every family",
@@ -156,6 +164,6 @@ def publish(document: Document, name: str, section: Section, is_trial: bool) -> 
 
 
 if __name__ == "__main__":
-    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TRANSLATIONS, TAGGING, PROMISE, RECIPES):
+    for each in (BENCHMARKS, RESULTS, COMPARISONS, MIXING, TRANSLATIONS, TAGGING, PROMISE, RECIPES, FINETUNING):
         each.write()
         print(each.path)

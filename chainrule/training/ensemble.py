@@ -54,6 +54,7 @@ from chainrule.training.ensemble_parts import (
     split,
     train_byte_network,
 )
+from chainrule.training.pretrained import bits_per_byte, find_pretrained
 from chainrule.training.recipe import BEGINS_FROM_RUN, Recipe
 from chainrule.training.request import Request, default_name
 from chainrule.training.tuned_part import Tuned, joins_bytes, open_part, tune
@@ -63,6 +64,8 @@ EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
 FEWEST_SLOWLY_MEASURED = 2_000  # the same where a pretrained network is one of the parts
 ASKING_PART = 0.12  # of the time goes to what that predicts of the text for choosing, and as much to measuring it
+HINT_SECONDS = 60.0  # of a budget, from which on a pretrained run at hand is looked at
+WORTH_TELLING = 1.1  # times the bits of the ensemble, that such a run may need as it is
 BESIDE_START_PART = 0.2  # of the time goes to the parts that learn from nothing, where there is a run to begin from
 LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabulary
 BYTE_NETWORK_SPEED = 30_000.0  # bytes a second, that a network of them predicts
@@ -234,11 +237,24 @@ def make(
     chosen, found = choose(model, found, text.choosing)
     if is_compared and _is_beaten(chosen.model, found, request, text, folder, train_part):
         raise CountingIsBetter
+    if start is None and clock.total >= HINT_SECONDS:
+        _tell_of_pretrained(text, cross_fitted_bits(chosen.model, found, text.choosing) / len(text.choosing))
     parts = dict(zip(chosen.model.names, chosen.model.parts, strict=True))
     if len(text.choosing) > WORTH_COUNTING_AGAIN * len(text.learning):
         parts[WORDS] = count_words(text.whole)
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
     return replace(chosen, model=last, cost=cost, tuned=tuned)
+
+
+def _tell_of_pretrained(text: Text, bits: float) -> None:
+    """Say what beginning from a run at hand would likely gain, where it predicts the text well as it is."""
+    run = find_pretrained()
+    if run is None:
+        return
+    as_it_is = bits_per_byte(run, text.choosing_documents)
+    if as_it_is < WORTH_TELLING * bits:
+        gain = f", {1 - as_it_is / bits:.0%} fewer than this ensemble" if as_it_is < bits else ""
+        say(f"{run.path} as it is has {as_it_is:.3f} bits per byte of such text{gain}: begin with --from {run.path}")
 
 
 def ask_parts(
