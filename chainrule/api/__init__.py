@@ -190,15 +190,21 @@ def load_tokenizer(path: StrPath) -> Tokenizer:
 
 
 def import_model(
-    model: StrPath, *, tokenizer: StrPath | None = None, path: StrPath | None = None, overwrite: bool = False
+    model: StrPath,
+    *,
+    tokenizer: StrPath | None = None,
+    base: StrPath | None = None,
+    path: StrPath | None = None,
+    overwrite: bool = False,
 ) -> AnyRun:
-    """A run of a model that another program made: a Hugging Face folder, a .gguf file, an ARPA file and others."""
+    """A run of a model that another program made: a Hugging Face folder, a .gguf file, an ARPA file and others.
+
+    `base`: the run that a LoRA adapter is added to; else the one of the name that the adapter gives.
+    """
     from chainrule.interop.importing import import_run
 
-    found = import_run(
-        Path(model), Path(path) if path else None, Path(tokenizer) if tokenizer else None, overwrite=overwrite
-    )
-    return load(found.run.path)
+    name, tokenizer_path, base_path = (Path(each) if each else None for each in (path, tokenizer, base))
+    return load(import_run(Path(model), name, tokenizer_path, overwrite, base_path).run.path)
 
 
 def compare(

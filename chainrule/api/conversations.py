@@ -8,7 +8,7 @@ from chainrule.data.settings import Reading
 from chainrule.errors import UserError
 from chainrule.runs.folder import Run
 from chainrule.tasks._conversation_rows import encode_conversations
-from chainrule.tasks._dialogue_figures import measure, questions_of
+from chainrule.tasks._dialogue_figures import bytes_per_token, measure, questions_of
 from chainrule.tasks.dialogue import Settings, Task
 
 DIALOGUE = "dialogue"
@@ -43,7 +43,8 @@ def evaluate_conversations(run: Run, names: list[str] | None, reading: Reading, 
             f"every exchange of {', '.join(names)} has more than {most:,} tokens, which is all that is read"
         )
     kept = [talks[place] for place in encoded.kept]
-    found = measure(model, run.tokenizer, encoded.rows, questions_of(kept, validated))
+    per_token = bytes_per_token(run.tokenizer, encoded.rows, kept)
+    found = measure(model, run.tokenizer, encoded.rows, per_token, questions_of(kept, validated))
     found["documents"] = len(kept)
     notes = [*read.notes, *encoded.notes("", most)]
     return {"run": str(run.path), "inputs": names, "unit": "conversation", **found, "notes": notes}

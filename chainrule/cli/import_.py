@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from chainrule.cli import options
+from chainrule.cli import completion, options
 from chainrule.interop.read import describe_importers
 
 
@@ -22,6 +22,15 @@ def command(
         Path | None,
         typer.Option(help="The tokenizer, if the format keeps it in a file of its own (llama2.c, nanoGPT)."),
     ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="The run that a LoRA adapter is added to; else the one of the name that the adapter gives.",
+            autocompletion=completion.runs,
+            show_default=False,
+        ),
+    ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
@@ -29,7 +38,7 @@ def command(
     from chainrule.cli.output import print_json, print_notes, say
     from chainrule.interop.importing import import_run
 
-    imported = import_run(path, Path(as_) if as_ else None, tokenizer, overwrite)
+    imported = import_run(path, Path(as_) if as_ else None, tokenizer, overwrite, Path(base) if base else None)
     run, found = imported.run, imported.found
     if as_json:
         print_json(

@@ -16,10 +16,13 @@ from chainrule.errors import Stopped, UserError
 from chainrule.version import __version__
 
 ORDER = (
-    "train", "compare", "sample", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
+    "train", "compare", "sample", "chat", "prompt", "translate", "tag", "evaluate", "explain", "mix", "serve", "doctor",
     "list", "show", "plan", "graph", "export", "import", "merge", "forget",
 )  # fmt: skip
-NOT_COMMANDS = ("common", "completion", "flags", "main", "options", "output", "standard_input")
+NOT_COMMANDS = (
+    "chat_commands", "chat_terminal", "common", "completion", "flags", "line_editor", "main", "options", "output",
+    "standard_input", "word_wrap",
+)  # fmt: skip
 LONGEST_START = 30.0  # seconds; what was loaded later than that is part of another program
 _LOADED_AT = time.time()
 P = TypeVar("P")

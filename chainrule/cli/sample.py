@@ -155,13 +155,14 @@ def draw_samples(
         {
             "text": "".join(token.text for token in tokens),
             "finish_reason": tokens[-1].finish_reason,
-            "tokens": [_describe(token, run.tokenizer) for token in tokens],
+            "tokens": [describe_token(token, run.tokenizer) for token in tokens],
         }
         for _, tokens in sorted(rows.items())
     ]
 
 
-def _describe(token: "Token", tokenizer: "Tokenizer") -> dict[str, object]:
+def describe_token(token: "Token", tokenizer: "Tokenizer") -> dict[str, object]:
+    """A token for JSON."""
     described = _named(tokenizer, token.id, token.log_probability)
     if token.alternatives:
         described["alternatives"] = [_named(tokenizer, *other) for other in token.alternatives]

@@ -6,15 +6,16 @@ from pathlib import Path
 from chainrule.errors import UserError
 
 
-def read_standard_input() -> str:
+def read_standard_input(why: str = "'-' stands for standard input", otherwise: str = "give the text itself") -> str:
+    """All of it; where that cannot be, the error says `why` it was to be read and what to do `otherwise`."""
     if sys.stdin is None or sys.stdin.closed:
-        raise UserError("'-' stands for standard input, which is closed; give the text itself")
+        raise UserError(f"{why}, which is closed; {otherwise}")
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise UserError(f"standard input is not UTF-8 (byte {error.start}); convert it first") from None
     except OSError as error:
-        raise UserError(f"cannot read standard input: {error.strerror}; give the text itself") from None
+        raise UserError(f"cannot read standard input: {error.strerror}; {otherwise}") from None
 
 
 def read_text_file(path: Path) -> str:

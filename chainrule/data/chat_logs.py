@@ -100,10 +100,10 @@ def _separator(lines: list[_Line]) -> Callable[[_Line], bool]:
 
 def _no_speaker(name: str, line: _Line) -> UserError:
     found = _NAME.fullmatch(line.text)
-    known = [*(each.capitalize() for each in NAMES), *LETTERS]
+    known = [*(each.upper() if each == "ai" else each.capitalize() for each in NAMES), *LETTERS]
     hint = did_you_mean(found[1].capitalize(), known) if found else ""
-    begins = f"begins with '{found[1]}:'" if found else f"is {line.text.strip()[:40]!r}"
+    begins = f"{found[1]}:" if found else line.text.strip()[:40]
     return UserError(
-        f"{name}:{line.number} {begins}, which is no speaker of a conversation{hint} (a line of each message begins "
-        f"with one of {', '.join(f'{each}:' for each in known)})"
+        f"{name}:{line.number} is no message of a conversation: it begins with {begins!r}{hint} "
+        f"(messages begin with {', '.join(f'{each}:' for each in known)})"
     )

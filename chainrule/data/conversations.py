@@ -70,7 +70,7 @@ def read_conversations(inputs: Sequence[str], reading: Reading = DEFAULT_READING
     sources = expand(inputs)
     found, tally = list[Conversation](), Tally()
     for source in sources:
-        for line, value in _read(source, reading):
+        for line, value in _read(source, reading, tally):
             place = f"{source.name}:{line}"
             try:
                 found.append(Conversation(learnable(_of_value(value, place), place, tally), place))
@@ -90,26 +90,29 @@ class Tally:
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
+        self.others: list[str] = []  # sentences about what was read otherwise than it is written
 
     def add(self, what: str, place: str) -> None:
         count, first = self._found.get(what, (0, place))
         self._found[what] = count + 1, first
 
     def notes(self) -> list[str]:
-        return [
+        return self.others + [
             f"{count:,} {what.format(s='s' * (count > 1))} left out, the first at {place}"
             for what, (count, place) in self._found.items()
         ]
 
 
-def _read(source: Source, reading: Reading) -> Iterator[tuple[int, object]]:
+def _read(source: Source, reading: Reading, tally: Tally) -> Iterator[tuple[int, object]]:
     """What may be a conversation as JSON would have it, an object or a list of messages, and the line it begins at."""
     if source.format in ("csv", "tsv"):
         yield from _rows(source, reading)
         return
     if source.format not in ("text", "jsonl"):
         raise UserError(f"'{source.name}' is not a file of conversations; write them as .jsonl, .csv or .txt")
-    text = b"".join(Reader(source, encoding=reading.encoding).text_chunks()).decode()
+    reader = Reader(source, encoding=reading.encoding)
+    text = b"".join(reader.text_chunks()).decode()
+    tally.others += [note for note in reader.tally.notes(source.name) if "line end" not in note]
     if source.format == "jsonl" or looks_like_json(text):
         yield from read_values(source.name, text, _is_message)
         return

@@ -236,6 +236,14 @@ class SampleBatch:
         return list(groups.values())
 
 
+def draw_token(logits: np.ndarray, row: Row) -> Token:
+    """Draw a token for a single row; logits (1, vocabulary). A UserError where none can be drawn."""
+    row.prepare(logits[0], float(logits.max()))
+    if row.error is not None:
+        raise row.error
+    return draw_tokens(logits, [row])[0]
+
+
 def draw_tokens(logits: np.ndarray, rows: list[Row]) -> list[Token]:
     """Draw a token for each of some prepared rows that have the same filter settings; logits (rows, vocabulary)."""
     settings = rows[0].sampling

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 
@@ -52,7 +53,9 @@ class Decoder:
             pass
 
     def prefill_next(self) -> bool:
-        """Read the next chunk of the prompt; returns whether there are more."""
+        """Read the next chunk of the prompt, if one is left; returns whether there are more."""
+        if not self._unread:
+            return False
         self._read(self._unread.pop(0), self._on_logits)
         if self._unread:
             return True
@@ -71,6 +74,19 @@ class Decoder:
         self.logits = self.logits[rows]
         self._tokens = self._tokens[rows]
 
+    def extend(self, ids: np.ndarray) -> None:
+        """Append tokens (time,) to a single row that has room for them; `prefill_next` reads them."""
+        assert len(ids) <= self.room and not self._unread
+        self._tokens = np.concatenate([self.history, ids[None]], axis=1)
+        self.length += len(ids)
+        self._unread = self._chunks(ids[None], PREFILL_CHUNK)
+
+    def branch(self) -> "Decoder":
+        """Another decoder that goes on from here; nothing is read again, as states never change."""
+        other = copy(self)
+        other._tokens, other._unread = self._tokens.copy(), list(self._unread)
+        return other
+
     def append(self, ids: np.ndarray) -> None:
         """Append a token to every row and read it; a full context starts again with its latest tokens."""
         if self.length == self._tokens.shape[1]:
@@ -88,6 +104,16 @@ class Decoder:
     def room(self) -> int:
         """How many more tokens fit into the context before it has to start again."""
         return sys.maxsize if self.context_length is None else self.context_length - self._read_count
+
+    @property
+    def unread(self) -> int:
+        """How many tokens `prefill_next` has yet to read."""
+        return sum(each.shape[1] for each in self._unread)
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the state has read the whole history: no token was left out, and the context never started again."""
+        return self._read_count == self.length
 
     def verify(self, ids: np.ndarray) -> np.ndarray:
         """Logits (tokens, vocabulary) after each proposed token of a single row; `accept` decides how many to keep."""
@@ -112,8 +138,12 @@ class Decoder:
         field = getattr(self.model, "receptive_field", None)
         last = self.history[:, -count:]
         last = last if field is None or on_logits else last[:, -field:]
-        at_once = SCORED_PREFILL_CHUNK if on_logits else PREFILL_CHUNK  # bounds the memory of a step's logits
-        return [last[:, start : start + at_once] for start in range(0, last.shape[1], at_once)]
+        return self._chunks(last, SCORED_PREFILL_CHUNK if on_logits else PREFILL_CHUNK)
+
+    @staticmethod
+    def _chunks(ids: np.ndarray, size: int) -> list[np.ndarray]:
+        """Tokens (rows, time) in the pieces that one step reads, as a bound on the memory of its logits."""
+        return [ids[:, start : start + size] for start in range(0, ids.shape[1], size)]
 
     def _read(self, ids: np.ndarray, on_logits: LogitsCallback | None = None) -> None:
         logits, self.state = step(self.model, ids, self.state, to_last=on_logits is None)

@@ -41,6 +41,14 @@ class Tokenizer(Protocol):
     def stream(self) -> TextStream: ...
 
 
+class PromptTooLong(UserError):
+    """A prompt that has more tokens than the model reads."""
+
+    def __init__(self, what: str, tokens: int, context_length: int, remedy: Argument | None = None):
+        super().__init__(f"{what} has {tokens} tokens but this model reads {context_length}; shorten it", remedy)
+        self.tokens, self.context_length = tokens, context_length
+
+
 @dataclass(frozen=True)
 class Prompt:
     """An encoded prompt."""
@@ -104,9 +112,8 @@ def read_prompt(model: object, tokenizer: Tokenizer, text: str, truncate: bool, 
     encoded = np.asarray(tokenizer.encode(read), dtype=np.int64)
     reads = getattr(model, "context_length", None)
     if reads is not None and len(encoded) > reads and not truncate:
-        found = f"the prompt has {len(encoded)} tokens but this model reads {reads}"
-        raise UserError(f"{found}; shorten it", remedy=Argument("truncate"))
-    opening, allowed = _heal(tokenizer, read, encoded) if heals else ("", None)
+        raise PromptTooLong("the prompt", len(encoded), reads, remedy=Argument("truncate"))
+    opening, allowed = heal(tokenizer, read, encoded) if heals else ("", None)
     start: int | None = getattr(tokenizer, "start", tokenizer.eos)
     ids = encoded[: len(encoded) - bool(opening)]
     length = len(ids)
@@ -121,7 +128,7 @@ def _without_first_space(tokenizer: Tokenizer, text: str) -> str:
     return text[1:] if is_single and getattr(tokenizer, "ignores_first_space", False) else text
 
 
-def _heal(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
+def heal(tokenizer: Tokenizer, text: str, ids: np.ndarray) -> tuple[str, np.ndarray | None]:
     """The text of a last token that is a single space, and the tokens that begin with it; else nothing."""
     spelled: list[bytes] | None = getattr(tokenizer, "token_bytes", None)
     if spelled is None or not len(ids) or spelled[int(ids[-1])] != b" ":

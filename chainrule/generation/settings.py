@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from secrets import randbits
 
 from chainrule.checks import require_number, require_whole
-from chainrule.config import setting
+from chainrule.config import setting, settings_of
 from chainrule.errors import UserError
 
 LARGEST_SEED = 2**64 - 1
@@ -114,6 +114,10 @@ class Sampling:
     def seeded(self) -> "Sampling":
         """The same settings with a seed, a random one where there was none, so that the samples can be reproduced."""
         return self if self.seed is not None else replace(self, seed=randbits(32))
+
+
+OF_SEVERAL = ("samples", "alternatives", "truncate")  # flags that make no sense for an answer in a conversation
+OF_ANSWERS = tuple(name for name, own in settings_of(Sampling).items() if own.flags and name not in OF_SEVERAL)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from chainrule.generation.batch import Row, Token, draw_tokens
+from chainrule.generation.batch import Row, Token, draw_token
 from chainrule.generation.decoder import Decoder, restart_length
 from chainrule.generation.drafts import MOST_PROPOSED, Draft
 from chainrule.generation.prompt import Prompt, Tokenizer
@@ -29,13 +29,13 @@ class SpeculativeDecoder:
         """Yield the tokens of one sample; `sampling` must have its seed."""
         row = Row(self._tokenizer, prompt, sampling, sampling.first_sample)
         decoder = Decoder(self._model, prompt.ids, condition, prompt.allowed)
-        yield _draw(decoder.logits, row)
+        yield draw_token(decoder.logits, row)
         while row.finish_reason is None:
             if not decoder.room:  # start again as SampleBatch does
                 assert decoder.context_length is not None
                 last = row.history[-restart_length(decoder.context_length) :]
                 decoder = Decoder(self._model, np.array(last, np.int64), condition)
-                yield _draw(decoder.logits, row)
+                yield draw_token(decoder.logits, row)
                 continue
             yield from self._step(decoder, row)
 
@@ -45,7 +45,7 @@ class SpeculativeDecoder:
         ids = np.array([row.history[-1], *proposals], np.int64)
         accepted = 0
         for logits in decoder.verify(ids):
-            yield _draw(logits[None], row)
+            yield draw_token(logits[None], row)
             if accepted == len(proposals) or row.history[-1] != proposals[accepted]:
                 break
             accepted += 1
@@ -56,10 +56,3 @@ class SpeculativeDecoder:
         self.accepted += accepted
         if proposals:
             self._most = min(2 * self._most, MOST_PROPOSED) if accepted == len(proposals) else max(self._most // 2, 1)
-
-
-def _draw(logits: np.ndarray, row: Row) -> Token:
-    row.prepare(logits[0], float(logits.max()))
-    if row.error is not None:
-        raise row.error
-    return draw_tokens(logits, [row])[0]

@@ -2,8 +2,8 @@
 
 Every module of this package without a leading underscore is a format, except this one and those that use them all:
 `read`, `write`, `importing` and `export`. A format defines FORMAT and is found by its file name, so that a new format
-is a new file. A module is imported to be listed; what needs torch or another large library is imported inside its
-functions.
+is a new file; that of gguf-adapter is `gguf_adapter`. A module is imported to be listed; what needs torch or another
+large library is imported inside its functions.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ from chainrule import registry
 if TYPE_CHECKING:
     from chainrule.interop._parity import Question
     from chainrule.models.contract import LanguageModel
+    from chainrule.runs.adapter import Adapter
     from chainrule.runs.folder import Run
     from chainrule.text.base import Tokenizer
 
@@ -34,17 +35,21 @@ class ImportedModel:
     format: str
     task: str | None = None  # None: a language model
     source: "Tokenizer | None" = None  # of the texts that it reads, where it writes one text from another
+    adapter: "Adapter | None" = None  # that was added to a run, which gave the rest
 
 
 @dataclass(frozen=True)
 class Importer:
     """Reads a format.
 
-    `read` takes the path and, where the format keeps it elsewhere, the path of the tokenizer.
+    `read` takes the path and, where the format keeps it elsewhere, the path of the tokenizer. For what is no model by
+    itself there is `read_onto`: it takes the path and the run to which it is added, or None where that is the one that
+    the files name.
     """
 
     recognise: Callable[[Path], bool]  # whether an existing file or folder is of this format
     read: Callable[[Path, Path | None], ImportedModel]
+    read_onto: Callable[[Path, "Run | None"], ImportedModel] | None = None
     is_last_resort: bool = False  # asked only where no other format recognises the path
     installed: Mapping[str, Callable[[], Path]] = field(default_factory=dict)  # models in installed packages, by name
 
@@ -78,7 +83,7 @@ class Exporter:
 
 @dataclass(frozen=True)
 class Format:
-    name: str  # that of its module
+    name: str  # that of its module, with hyphens
     description: str  # for people: 'a .gguf file'
     importer: Importer | None = None
     exporter: Exporter | None = None
@@ -86,7 +91,8 @@ class Format:
 
 def find_format(name: str) -> Format:
     """The format of that name, or a UserError that says which there are."""
-    return _format(registry.find("chainrule.interop", name, "format", without=NOT_FORMATS))
+    module = name.replace("-", "_")
+    return _format(registry.find("chainrule.interop", module, "format", without=NOT_FORMATS))
 
 
 def all_formats() -> list[Format]:

@@ -1,21 +1,29 @@
 """Reads a model that another program made; its format is recognised by looking at the file or folder."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chainrule.errors import UserError
 from chainrule.interop.base import ImportedModel, Importer, all_formats, importers
 
+if TYPE_CHECKING:
+    from chainrule.runs.folder import Run
 
-def read_model(path: Path, tokenizer_path: Path | None = None) -> ImportedModel:
+
+def read_model(path: Path, tokenizer_path: Path | None = None, base: "Run | None" = None) -> ImportedModel:
     """The model in a file or folder, or of an installed package where `path` is one's name.
 
-    `tokenizer_path`: for formats that keep the tokenizer elsewhere.
+    `tokenizer_path`: for formats that keep the tokenizer elsewhere. `base`: the run that an adapter is added to.
     """
     if not path.exists():
         path = _find_installed(path)
     importer = _recognise(path)
     if importer is None:
         raise UserError(f"'{path}' is in no known format; give {describe_importers()}")
+    if importer.read_onto is not None:
+        return importer.read_onto(path, base)
+    if base is not None:
+        raise UserError(f"'{path}' is a model by itself, which is added to no other; leave out the base")
     return importer.read(path, tokenizer_path)
 
 

@@ -148,7 +148,7 @@ def lora_parameters(model: nn.Module) -> dict[str, Tensor]:
 def load_lora(model: nn.Module, arrays: Mapping[str, np.ndarray | Tensor]) -> None:
     """Fill the A's and B's of a model, all of them, with such arrays as `lora_parameters` gives."""
     ours = lora_parameters(model)
-    strange = next((name for name in (ours.keys() ^ arrays.keys())), None)
+    strange = min(ours.keys() ^ arrays.keys(), default=None)
     if strange is not None:
         where = "the adapter has" if strange in arrays else "the adapter has no"
         raise UserError(f"{where} '{strange}', unlike the model with the same settings of LoRA; is it for this model?")

@@ -24,7 +24,8 @@ def fit_weights(log_p: np.ndarray, prior: np.ndarray | None = None, prior_tokens
         if gain.max() - 1 < CLOSE_ENOUGH:  # the objective is concave, so this bounds what is left to gain
             break
         weights = weights * gain
-    return weights / weights.sum()
+    found: np.ndarray = weights / weights.sum()
+    return found
 
 
 def fit_buckets(log_p: np.ndarray, buckets: np.ndarray, count: int) -> np.ndarray:
@@ -39,10 +40,12 @@ def relative(log_p: np.ndarray) -> np.ndarray:
     """p of each part divided by that of the best part; tokens that no part thinks possible are left out."""
     best = log_p.max(0)
     possible = best > -np.inf
-    return np.exp(log_p[:, possible].astype(np.float64) - best[possible])
+    found: np.ndarray = np.exp(log_p[:, possible].astype(np.float64) - best[possible])
+    return found
 
 
 def slopes(weights: np.ndarray, likelihood: np.ndarray, prior: np.ndarray, prior_tokens: float) -> np.ndarray:
     """∂/∂λ_i of the objective, divided by T + c: above one where more weight helps. A round of EM multiplies by it."""
     explained = (likelihood / (weights @ likelihood)).sum(1) + prior_tokens * prior / weights
-    return explained / (likelihood.shape[1] + prior_tokens)
+    found: np.ndarray = explained / (likelihood.shape[1] + prior_tokens)
+    return found

@@ -69,7 +69,7 @@ def load_adapter(path: Path) -> Adapter:
             raise ValueError
     except (KeyError, TypeError, ValueError, UserError):
         raise damaged(path) from None
-    return Adapter(settings, arrays, Base(name, sha256))
+    return Adapter(settings, {name: np.array(each) for name, each in arrays.items()}, Base(name, sha256))
 
 
 def adapter_of(run: Run) -> Adapter | None:

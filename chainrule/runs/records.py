@@ -153,11 +153,20 @@ class ProbeEvent(TypedDict):
     contexts: list[ProbedContext]
 
 
+class NeutralFigures(TypedDict):
+    """Bits per byte of a text that training had nothing to do with, before and after: what was forgotten."""
+
+    text: str
+    before: float
+    after: float
+
+
 class TrainingFigures(TypedDict):
     """What training took and what came of it. A model that only counts has no steps, an import has seen no text."""
 
     validation: Evaluation | None
     before: NotRequired[Evaluation | None]  # of the run that training began from, on the same text
+    neutral: NotRequired[NeutralFigures]
     test: NotRequired[Evaluation | None]  # of a mix: on another text than its weights were fitted on
     seconds: NotRequired[float]
     reading_seconds: NotRequired[float]

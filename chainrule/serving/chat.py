@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from chainrule.errors import UserError
 from chainrule.generation import Token
-from chainrule.generation.conversation import chat_of, encode_conversation, render_conversation
+from chainrule.generation.conversation import AnswerText, chat_of, encode_conversation, render_conversation
 from chainrule.generation.prompt import Prompt
 from chainrule.serving.completion_choices import finite
 from chainrule.serving.completions import MOST_LOGPROBS, GenerationRequest
@@ -110,6 +110,14 @@ class ChatRequest(GenerationRequest, UnusedChatFields):
         None, description="auto, which may call a tool or answer in words; required, a function, or none."
     )
     parallel_tool_calls: bool | None = Field(None, description="Ignored: an answer calls one tool.")
+    continue_final_message: bool | None = Field(
+        False, description="The last message is how the assistant's answer begins; what follows it is the answer."
+    )
+    add_generation_prompt: bool | None = Field(None, description="The opposite of continue_final_message, as in vLLM.")
+
+    @property
+    def continues_last(self) -> bool:
+        return bool(self.continue_final_message)
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
@@ -122,6 +130,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
     async def chat(body: ChatRequest, request: Request) -> Response:
         if body.top_logprobs is not None and not body.logprobs:
             raise APIError(400, "top_logprobs needs logprobs to be true", "invalid_value", "top_logprobs")
+        check_continuation(body)
         served = service.models.language_model(body.model)
         style = chat_of(served.tokenizer).written
         max_tokens = body.max_completion_tokens or body.max_tokens or 256
@@ -132,7 +141,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
             sampling, messages = replace(sampling, **calling.constraint), calling.introduce(messages)
         field = "response_format" if calling is None else "tools"
         await asyncio.to_thread(check_structure, served.tokenizer, sampling, field)
-        prompt = await asyncio.to_thread(encode_messages, served, messages)
+        prompt = await asyncio.to_thread(encode_messages, served, messages, continues_last=body.continues_last)
         prompt_request = make_request(served, prompt, sampling)
         builder = ChatBuilder(served, body, prompt_request, calling)
         tokens = stream_tokens(service, served, [prompt_request])
@@ -141,14 +150,30 @@ def add_routes(app: FastAPI, service: Service) -> None:
         return await until_disconnect(request, builder.response(tokens))
 
 
-def encode_messages(served: ServedModel, messages: list[Message], field: str = "messages") -> Prompt:
+def check_continuation(body: ChatRequest) -> None:
+    """Refuse to continue what is no beginning of an answer in words."""
+    field, last = "continue_final_message", body.messages[-1]
+    if body.add_generation_prompt is not None and body.add_generation_prompt == body.continues_last:
+        sentence = f"add_generation_prompt must be the opposite of {field}; leave it out"
+        raise APIError(400, sentence, "invalid_value", "add_generation_prompt")
+    if body.continues_last and (last.role != "assistant" or last.tool_calls):
+        raise APIError(400, f"{field} needs a last message of the assistant, in words", "invalid_value", field)
+    has_format = body.response_format is not None and body.response_format.type != "text"
+    if body.continues_last and (body.tools or has_format):
+        sentence = f"{field} is for answers in words; leave out tools and response_format"
+        raise APIError(400, sentence, "invalid_value", field)
+
+
+def encode_messages(
+    served: ServedModel, messages: list[Message], field: str = "messages", continues_last: bool = False
+) -> Prompt:
     """The prompt of a conversation, which was given in this field of a request."""
-    length = len(render_conversation(served.tokenizer, messages))
+    length = len(render_conversation(served.tokenizer, messages, continues_last))
     if length > MOST_CHARACTERS:
         sentence = f"the messages have {length:,} characters together; {MOST_CHARACTERS:,} are allowed"
         raise APIError(400, sentence, "invalid_value", field)
     try:
-        return encode_conversation(served.model, served.tokenizer, messages)
+        return encode_conversation(served.model, served.tokenizer, messages, continues_last)
     except UserError as error:
         raise APIError.from_user_error(error, CONTEXT_LENGTH_EXCEEDED, field) from None
 
@@ -161,7 +186,8 @@ class ChatBuilder:
     ):
         self.body, self.request, self.calling = body, request, calling
         self.tokenizer: Tokenizer = served.tokenizer
-        self.displayed = chat_of(self.tokenizer).written.shown  # how the beginning of an answer is displayed
+        has_begun = body.continues_last and body.messages[-1].content
+        self.displayed = str if has_begun else chat_of(self.tokenizer).written.shown  # how the first text is shown
         self.head: JsonObject = {
             "id": f"chatcmpl-{token_hex(12)}",
             "created": int(time.time()),
@@ -172,18 +198,15 @@ class ChatBuilder:
         self.openings = [""] * body.num_choices  # of the answers, up to where they have a letter or sign
 
     async def chunks(self, stream: TokenStream) -> AsyncGenerator[JsonObject, None]:
-        has_text = [False] * len(self.tokens)
+        shown = [AnswerText(self.displayed) for _ in self.tokens]
         async with aclosing(stream):
             async for _, new in stream:
                 for token in new:
                     tokens = self.tokens[token.sample]
                     delta: JsonObject = {} if tokens else {"role": "assistant"}
                     self._append(token)
-                    if self._is_call(token.sample):
-                        delta |= self._call_delta(tokens)
-                    else:
-                        delta["content"] = token.text if has_text[token.sample] else self.displayed(token.text)
-                    has_text[token.sample] |= bool(token.text)
+                    text = shown[token.sample].feed(token.text)
+                    delta |= self._call_delta(tokens) if self._is_call(token.sample) else {"content": text}
                     yield self.head | {"choices": [self._choice(token.sample, "delta", delta, [token])]}
 
     async def response(self, stream: TokenStream) -> JSONResponse:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -68,6 +68,7 @@ class ServedModel:
             "vocabulary_size": self.tokenizer.vocabulary_size,
             "tokenizer": self.tokenizer.kind,
             "tokenizer_hash": self.tokenizer.fingerprint[:16],
+            "chat": asdict(self.tokenizer.chat) if self.tokenizer.chat else None,
         }
 
 

@@ -208,6 +208,13 @@ class TranslationResponse(ResponseBody):
     usage: Usage
 
 
+class ChatStyle(ResponseBody):
+    """How a model reads conversations, and the system message of those that have none."""
+
+    style: str
+    system: str | None
+
+
 class ModelCard(ResponseBody):
     id: str
     object: Literal["model"]
@@ -221,6 +228,7 @@ class ModelCard(ResponseBody):
     vocabulary_size: int
     tokenizer: str
     tokenizer_hash: str
+    chat: ChatStyle | None
 
 
 class ModelList(ResponseBody):

@@ -47,13 +47,28 @@ def loss_of_rows(model: Any, rows: Rows, padding: int) -> float:
     return total / max(count, 1)
 
 
+def bytes_per_token(tokenizer: Tokenizer, rows: Rows, talks: Sequence[Talk]) -> float | None:
+    """Of the answers in some conversations, with a byte for the end of each; None where a token hides what is said."""
+    if tokenizer.is_closed or not rows.asked:
+        return None
+    said = (message.text for talk in talks for message in talk if message.role == "assistant")
+    is_spelled = tokenizer.keeps_every_text or all(
+        tokenizer.spell(tokenizer.encode(text)) == text.encode() for text in said
+    )
+    return sum(rows.answer_bytes) / rows.asked if is_spelled else None
+
+
 def measure(
-    model: Any, tokenizer: Tokenizer, rows: Rows, questions: Sequence[Talk], seconds: float | None = None
+    model: Any,
+    tokenizer: Tokenizer,
+    rows: Rows,
+    per_token: float | None,
+    questions: Sequence[Talk],
+    seconds: float | None = None,
 ) -> Evaluation:
     """The loss of the answers in some conversations, and how many of the model's own end; in a limited time, of as many
-    questions as can be answered in it."""
-    per_token = sum(rows.answer_bytes) / max(rows.asked, 1)
-    loss = loss_figures(loss_of_rows(model, rows, tokenizer.eos), per_token if tokenizer.is_lossless else None)
+    questions as can be answered in it. `per_token` is the bytes of a token, for bits per byte."""
+    loss = loss_figures(loss_of_rows(model, rows, tokenizer.eos), per_token)
     ended = _share_that_ends(model, tokenizer, questions, seconds)
     return {
         "loss": loss["loss"],

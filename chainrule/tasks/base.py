@@ -60,6 +60,16 @@ class Prepared:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a model said before some training and what it says after it."""
+
+    asked: str
+    before: str
+    after: str
+    expected: str | None = None  # what the data have there
+
+
+@dataclass(frozen=True)
 class NoSettings:
     """For a task that has nothing to choose."""
 
@@ -181,6 +191,10 @@ class Task:
         """One example as the model reads it, in pieces, each with whether it is asked for; to be shown before training
         and in the model card where that is not all of the text."""
         return None
+
+    def compare(self, before: Any, after: Any) -> list[Said]:
+        """What two models of this task's tokens say to the same questions of the data kept aside."""
+        return []
 
     def describe(self, batch: TrainingBatch) -> str:
         """A batch in words, for the message that training diverged on it."""

@@ -25,12 +25,12 @@ from chainrule.data.split import decide
 from chainrule.errors import UserError
 from chainrule.evaluation.figures import Evaluation
 from chainrule.evaluation.validation import Validate, Validation, figures_of
-from chainrule.generation.answers import answer
+from chainrule.generation.answers import answer, compare_answers
 from chainrule.models.contract import Counts
 from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
 from chainrule.tasks._conversation_rows import ConversationBatches, Rows, Talk, encode_conversations
-from chainrule.tasks._dialogue_figures import LOSS_TOKENS, fits, loss_of_rows, measure, questions_of
+from chainrule.tasks._dialogue_figures import LOSS_TOKENS, bytes_per_token, fits, loss_of_rows, measure, questions_of
 from chainrule.tasks.base import FOLDER, LANGUAGE, RESERVED_PART, Material, Prepared
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Message
@@ -42,6 +42,7 @@ SETTINGS, HELD_OUT = "settings.json", "validation.jsonl"
 ANSWERING_PART = 0.05  # of a budget goes to the answers at the end
 EVALUATED_PART = 0.04  # and this to evaluations before it
 EXAMPLE_TOKENS = 300
+COMPARED = 8  # questions whose answers before and after are shown
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,6 @@ class Task(base.Task):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.settings = Settings(**json.loads((folder / FOLDER / SETTINGS).read_text(encoding="utf-8")))
-        asked, size = self.held_out_rows.asked, sum(self.held_out_rows.answer_bytes)
-        self.bytes_per_token = size / asked if asked and self.tokenizer.is_lossless else None
 
     @classmethod
     def usages(cls, run: str) -> list[str]:
@@ -189,6 +188,10 @@ class Task(base.Task):
         path = self.folder / FOLDER / HELD_OUT
         lines = path.read_text(encoding="utf-8").splitlines()
         return [[Message(each["role"], each["content"]) for each in json.loads(line)["messages"]] for line in lines]
+
+    @cached_property
+    def bytes_per_token(self) -> float | None:  # type: ignore[override]
+        return bytes_per_token(self.tokenizer, self.held_out_rows, self.held_out)
 
     @cached_property
     def counts(self) -> np.ndarray:  # type: ignore[override]
@@ -227,7 +230,7 @@ class Task(base.Task):
         minutes = None if recipe is None else recipe.minutes
         seconds = None if minutes is None else ANSWERING_PART * 60 * minutes
         questions = questions_of(self.held_out, self.settings.validated)
-        found = measure(model, self.tokenizer, rows, questions, seconds)
+        found = measure(model, self.tokenizer, rows, self.bytes_per_token, questions, seconds)
         found["documents"], found["tokens"] = len(self.held_out), self.held_out_rows.asked
         if rows is not self.held_out_rows:
             found["scored_tokens"] = rows.asked
@@ -260,6 +263,18 @@ class Task(base.Task):
         ids, is_asked = (each[row][:EXAMPLE_TOKENS] for each in (self.rows.ids, self.rows.is_asked))
         parts = shown_parts(self.tokenizer, ids, is_asked)
         return [*parts, (" …", False)] if lengths[row] > EXAMPLE_TOKENS else parts
+
+    def compare(self, before: Any, after: Any) -> list[base.Said]:
+        """Answers to some questions that were kept aside."""
+        reads = getattr(after, "context_length", None)
+        talks = [talk for talk in self.held_out if fits(self.tokenizer, talk[:-1], reads)][:COMPARED]
+        found = compare_answers(
+            (before, self.tokenizer),
+            (after, self.tokenizer),
+            [talk[:-1] for talk in talks],
+            [talk[-1].text for talk in talks],
+        )
+        return [base.Said(each.question[-1].text, each.before.text, each.after.text, each.expected) for each in found]
 
     def describe(self, batch: TrainingBatch) -> str:
         said = self.tokenizer.decode(batch.inputs[0][:16], skip_special_tokens=False)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, pairwise
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -31,6 +32,7 @@ BUDGET_MODEL = "transformer"
 BUDGET_MODELS = {"words": "lstm"}  # by tokenizer, where another was measured to be better
 SOURCES = "sources.json"  # of a mixture of texts: where each begins among the shards, and its weight
 SAMPLE_TOKENS = 120
+COMPARED, COMPARED_WORDS, COMPARED_TOKENS = 4, 8, 30  # documents; tokens that are given of each, and written after them
 EVALUATED_PART = 0.04  # of the budget goes to evaluations before the end
 SCORED_PART = 0.1  # and no more than this to the validation text at the end
 
@@ -177,6 +179,21 @@ class Task(base.Task):
     def measure_counting(self, seconds: float) -> CountingFigures | None:
         return measure_counting(self._shards, self._held_out, self.tokenizer, seconds)
 
+    def compare(self, before: Any, after: Any) -> list[base.Said]:
+        """How some documents that were kept aside go on after their first words."""
+        from chainrule.generation import Sampling, sample
+
+        part = self._held_out
+        if not part.part.documents:
+            return []
+        settings = Sampling(temperature=0.0, max_tokens=COMPARED_TOKENS, seed=0)
+        found = []
+        for document in documents_of(part.tokens(0), COMPARED, COMPARED_WORDS):
+            asked = self.tokenizer.decode(document[:COMPARED_WORDS])
+            first, second = (sample(each, self.tokenizer, asked, settings)[0].text for each in (before, after))
+            found.append(base.Said(asked, first, second))
+        return found
+
     def describe(self, batch: TrainingBatch) -> str:
         return f"a batch that begins with {self.tokenizer.decode(batch.inputs[0][:12])!r}"
 
@@ -192,6 +209,13 @@ class Task(base.Task):
         shards = self._held_out if self._held_out.part.documents else self._shards
         contexts = Contexts.choose(shards.tokens(0), self.tokenizer.eos)
         return None if contexts is None else lambda: contexts.look(model, self.tokenizer)
+
+
+def documents_of(stream: np.ndarray, count: int, longer_than: int) -> list[np.ndarray]:
+    """The first documents of a stream eos d1 eos ... eos that have more tokens."""
+    ends = np.flatnonzero(stream == stream[0])
+    found = (stream[first + 1 : last] for first, last in pairwise(ends) if last - first - 1 > longer_than)
+    return list(islice(found, count))
 
 
 def _describe(material: Material, source: TextSource, text: PreparedText) -> DataConfig:

@@ -50,10 +50,19 @@ class Style:
         """Text like any other, without special tokens."""
         return bool(self.stops)
 
-    def pieces(self, messages: Sequence[Message]) -> Iterator[Piece]:
-        """The conversation up to where the assistant speaks; a space there belongs to the answer's first token."""
+    def pieces(self, messages: Sequence[Message], continues_last: bool = False) -> Iterator[Piece]:
+        """The conversation up to where the assistant speaks; a space there belongs to the answer's first token.
+
+        With `continues_last`, the last message is what the assistant has said so far, and stays open.
+        """
+        begun = ""
+        if continues_last:
+            *messages, last = messages
+            begun = last.text.lstrip() if "assistant" in self.trims else last.text
         yield from self.turns(messages)
-        yield Piece(self.assistant.before.rstrip(" "), True)
+        yield Piece(self.assistant.before if begun else self.assistant.before.rstrip(" "), True)
+        if begun:
+            yield Piece(begun, False)
 
     def turns(self, messages: Sequence[Message]) -> Iterator[Piece]:
         """The conversation as it stands, with what comes after its last message."""
@@ -136,9 +145,9 @@ class Chat:
     def written(self) -> Style:
         return STYLES[self.style]
 
-    def pieces(self, messages: Sequence[Message]) -> list[Piece]:
-        """The conversation up to where the assistant speaks: the prompt of its answer."""
-        return list(self.written.pieces(self._with_system(messages)))
+    def pieces(self, messages: Sequence[Message], continues_last: bool = False) -> list[Piece]:
+        """The conversation up to where the assistant speaks, or within what it says: the prompt of its answer."""
+        return list(self.written.pieces(self._with_system(messages), continues_last))
 
     def turns(self, messages: Sequence[Message]) -> list[Piece]:
         """The conversation as it stands, its last message included."""

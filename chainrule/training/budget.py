@@ -33,7 +33,7 @@ MEASURED_PART = 0.02  # of the budget, at the most, is spent on measuring
 LONGEST_MEASUREMENT = 5.0
 TUNED_RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_FORKING = 1.05  # how much faster several processes must be
-MOST_EPOCHS_FROM_RUN = 2  # times that a network which begins from a run reads its text
+MOST_EPOCHS_FROM_RUN = 6  # times that a network which begins from a run reads its text
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 

@@ -44,6 +44,7 @@ class Position:
     probed: int = 0  # looks at what the model expects
     best_loss: float | None = None  # or whatever else a task ranks by: the lowest
     best_step: int = 0
+    worse: int = 0  # evaluations since the best one
     epoch_nats: float = 0.0  # of the epoch that is under way
     epoch_tokens: int = 0
 

@@ -36,6 +36,8 @@ def finetuning_recipe(module: Any, config: Any, optimizer: str | None, lora: boo
         table_learning_rate=0.01,
         beta2=0.99,
         warmup=0.05,
+        evaluations=20,
+        patience=4,
         window=recipe.window if module.Model.carries_state else window,
         batch_size=recipe.batch_size if module.Model.carries_state else max(FINETUNING_TOKENS // window, 1),
         **kept,

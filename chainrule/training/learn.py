@@ -13,6 +13,7 @@ from chainrule.runs.folder import RESUMABLE, describe_files
 from chainrule.runs.records import TrainingConfig, TrainingFigures
 from chainrule.runs.write import RunContents, write_run
 from chainrule.tasks.base import Prepared, Task, find_task
+from chainrule.training import before_after
 from chainrule.training.adapt import lora_of, trunk_blocks
 from chainrule.training.budget import fit_budget
 from chainrule.training.callbacks import Callback, CallbackList
@@ -28,7 +29,7 @@ from chainrule.training.recipe import Recipe
 from chainrule.training.report import write_report
 from chainrule.training.request import Request
 from chainrule.training.resolve import Resolved
-from chainrule.training.start import Start
+from chainrule.training.start import Start, begin_from
 from chainrule.training.tensorboard import TensorBoard
 from chainrule.training.trainer import Trainer
 from chainrule.training.trunk import TRUNK, Trunk
@@ -91,7 +92,6 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     trained_at = time.time()
     with considerate_waits():
         validation = task.evaluate(trainer.model, trainer.recipe)
-        before = None if job.start is None else task.evaluate(job.build_model(task), trainer.recipe)
     evaluated_at = time.time()
     seconds = trainer.position.seconds
     metrics: TrainingFigures = {
@@ -105,11 +105,11 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
         "epochs": trainer.epochs_seen,
         "validation": validation,
     }
-    if job.start is not None:
-        metrics["before"] = before
     for source, epochs in zip(job.data.get("mixture", []), trainer.epochs_seen, strict=False):
         source["epochs"] = epochs
     notes = job.notes + write_report(folder / "metrics.jsonl", folder / "report", job.recipe["clip"])
+    if job.start is not None:
+        notes += _compare_with_start(job, Start(**job.start), trainer, task, folder, metrics)
     contents = RunContents(
         path.name,
         job.architecture,
@@ -126,6 +126,20 @@ def _learn_and_write(folder: Path, path: Path, job: Job, tensorboard: bool, is_r
     )
     (folder / TRUNK).unlink(missing_ok=True)
     write_run(folder, contents)
+
+
+def _compare_with_start(
+    job: Job, start: Start, trainer: Trainer, task: Task, folder: Path, metrics: TrainingFigures
+) -> list[str]:
+    """Add to the metrics what the run was that training began from; returns notes on what could not be drawn."""
+    _, config, recipe = job.build()
+    run = start.open()
+    model = begin_from(run, config, task.tokenizer).eval()
+    found = before_after.compare(model, trainer.model, task, recipe, job.data["inputs"])
+    metrics["before"] = found.before
+    if found.neutral is not None:
+        metrics["neutral"] = found.neutral
+    return before_after.write_report(folder / "report", found, metrics["validation"])
 
 
 def _put_adapter_apart(trainer: Trainer, job: Job, folder: Path) -> None:

@@ -52,6 +52,9 @@ class Recipe:
     evaluations: int = setting(10, "How many evaluations during training; the best weights become the model.")
     evaluation_tokens: int = setting(65536, "The most validation tokens used in each evaluation but the last.")
     final_tokens: int | None = setting(None, "Validation tokens used in the last evaluation; default: all.")
+    patience: int | None = setting(
+        None, "Stop early after so many evaluations that found nothing better; default: never."
+    )
     checkpoint_seconds: float = setting(60.0, "Seconds between checkpoints.")
     lora: bool = setting(
         False, "With --from: learn low-rank updates of the matrices (LoRA) instead of all weights.", flag=True
@@ -87,7 +90,7 @@ class Recipe:
         require_choice("precision", self.precision, PRECISIONS)
         require_sizes(self, "batch_size", "workers", "micro_batches", "window", "chain", "evaluations", "muon_rounds")
         require_sizes(self, "sampled_head", "sampled_tail")
-        require_sizes(self, "evaluation_tokens", "final_tokens", "top_layers")
+        require_sizes(self, "evaluation_tokens", "final_tokens", "top_layers", "patience")
         require_fractions(self, "momentum", "beta1", "beta2", "ema", "lora_dropout")
         require_whole("lora_rank", self.lora_rank, 1)
         for name in self.lora_matrices:

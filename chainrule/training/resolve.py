@@ -98,7 +98,10 @@ def material(request: Request, resolved: Resolved) -> Material:
 
 
 def _refuse_without_start(request: Request) -> None:
-    name = next((each for each in BEGINS_FROM_RUN if each in request.settings), None)
+    """Settings that only such training has; the file of settings of another run names them at their defaults."""
+    named = {name: value for name, value in request.settings.items() if name in BEGINS_FROM_RUN}
+    asked, usual = override(Recipe(), named, "the settings of training"), Recipe()
+    name = next((each for each in named if getattr(asked, each) != getattr(usual, each)), None)
     if name is not None:
         raise UserError(f"{name} is for training that begins from a run; name one with --from (start= in Python)")
 
@@ -120,9 +123,10 @@ def _refuse_reading(request: Request, task: type[Task]) -> None:
     usual = Reading()
     for name in ("unit", "field"):
         if name not in task.reading_options and getattr(request.reading, name) != getattr(usual, name):
+            columns = " (the columns of pairs are the settings source and target)"
+            of_pairs = columns if "source" in config_fields(task.settings_class) else ""
             raise UserError(
-                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out "
-                "(the columns of pairs are the settings source and target)"
+                f"{name} is for plain text and has no meaning for the task {request.task}; leave it out{of_pairs}"
             )
 
 

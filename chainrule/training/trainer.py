@@ -78,7 +78,7 @@ class Trainer:
         """Train until the budget is used up; the model then has the best weights that were found."""
         self.model.train()
         began = self.context.clock() - self.position.seconds
-        saved_at = self.position.seconds
+        saved_at, position = self.position.seconds, self.position
         with stop_requests() as request, self.workers_running():
             if self.position.step == 0:
                 if self.context.is_trained and self.context.validate is not None:
@@ -97,6 +97,9 @@ class Trainer:
                     self.save()
                     saved_at = self.position.seconds
                 self._stop_if_asked(request)
+                if self.recipe.patience and position.worse >= self.recipe.patience:
+                    self.callback.message(f"stopped early: the last {position.worse} evaluations found nothing better")
+                    break
             self._finish()
         return self.model
 
@@ -277,6 +280,7 @@ class Trainer:
         with self._averaged(), threads(self._threads):
             found = validate(self.model)
             is_best = isfinite(found.rank) and (position.best_loss is None or found.rank < position.best_loss)
+            position.worse = 0 if is_best else position.worse + 1
             if is_best:
                 position.best_loss, position.best_step = found.rank, position.step
                 self.best = {name: each.detach().clone() for name, each in self._named().items()}

@@ -4,6 +4,7 @@ The commands are those of `chainrule --help` and the architectures those of the 
 infinity-gram may find a text impossible, and is then left out of a comparison.
 """
 
+import io
 import json
 import socket
 import sys
@@ -21,6 +22,8 @@ import chainrule
 from chainrule import registry
 from chainrule.analysis.explain.computation import GRAPHS, computation
 from chainrule.cli.main import app, main
+from chainrule.generation import Sampling
+from chainrule.generation.chat_session import ChatSession
 from chainrule.interop.base import exporters
 from chainrule.runs.folder import Run
 from chainrule.serving.app import make_app
@@ -36,6 +39,7 @@ fields = {animal = "which one"}
 sampling = {max_tokens = 5, temperature = 0.0}
 """
 DRAWN = {"seed": 1, "max_tokens": 5}
+QUESTION = "the cow"  # on standard input
 
 Result = tuple[int, str, str]  # exit code, standard output, standard error
 
@@ -63,9 +67,11 @@ def case(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Case]:
-    """Commands are called in an empty folder, but for a template of a prompt and two lines of the text."""
+    """Commands are called in an empty folder, but for a template of a prompt and two lines of the text; standard input
+    is a question."""
     Path("template.toml").write_text(TEMPLATE)
     Path("lines.txt").write_text("".join(f"{line}\n" for line in COUNTED))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(QUESTION))
 
     def call(*arguments: str) -> Result:
         monkeypatch.setattr(sys, "argv", ["chainrule", *arguments])
@@ -112,6 +118,20 @@ def check_sample(case: Case, found: Any) -> None:
     assert [each["text"] for each in found["samples"]] == [case.load().samples("the ", **DRAWN)[0].text]
     lines = [f"the {cow} cow eats {food}" for cow in ("red", "old") for food in ("hay", "grass")]
     assert case.load().sample("the ", regex="(red|old) cow eats (hay|grass)") in lines
+
+
+def check_chat(case: Case, found: Any) -> None:
+    """The answer goes on with a transcript; the next one is that of the whole conversation, read anew."""
+    run = case.load()
+    stop = ("\nUser:", "\nAssistant:")
+    (alone,) = run.samples(f"User: {QUESTION}\nAssistant:", stop=stop, **DRAWN)
+    assert found["answer"] == alone.text.removeprefix(" ")
+    assert [each["id"] for each in found["tokens"]] == list(alone.ids)
+    kept, anew = (ChatSession(run.model, run.tokenizer, Sampling(temperature=0.0, max_tokens=5)) for _ in range(2))
+    for question in (QUESTION, "hay"):
+        answer = "".join(kept.ask(question))
+    anew.history.load(kept.history.messages[:-1])
+    assert answer == "".join(anew.retry()) == "".join(kept.retry())
 
 
 def check_prompt(case: Case, found: Any) -> None:
@@ -189,6 +209,7 @@ COMMANDS = {
     "sample": Command(
         ("{run}", "--prompt", "the ", "--seed", "1", "--max-tokens", "5", "--json"), LANGUAGE, check_sample
     ),
+    "chat": Command(("{run}", "--seed", "1", "--max-tokens", "5", "--json"), LANGUAGE, check_chat),
     "prompt": Command(("template.toml", "{run}", "animal=cow", "--json"), LANGUAGE, check_prompt),
     "translate": Command(("{run}", "lines.txt", "--json"), ["conditional"], check_translate),
     "tag": Command(("{run}", "lines.txt", "--json"), ["tagger"], check_tag),

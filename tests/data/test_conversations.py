@@ -254,9 +254,13 @@ def test_what_cannot_be_learned_is_left_out_and_counted(tmp_path: Path):
         (
             "a.txt",
             "Usr: hello\n",
-            "a.txt:1 begins with 'Usr:', which is no speaker of a conversation; did you mean 'User'?",
+            "a.txt:1 is no message of a conversation: it begins with 'Usr:'; did you mean 'User'?",
         ),
-        ("a.txt", "\nOnce upon a time\n", "a.txt:2 is 'Once upon a time', which is no speaker of a conversation"),
+        (
+            "a.txt",
+            "\nOnce upon a time\n",
+            "a.txt:2 is no message of a conversation: it begins with 'Once upon a time' .messages begin with User:",
+        ),
         ("a.parquet", "PAR1", "is not a file of conversations; write them as .jsonl, .csv or .txt"),
     ],
 )
@@ -271,6 +275,13 @@ def test_what_is_not_text_is_refused_by_its_line(tmp_path: Path):
         read_conversations([str(tmp_path / "a.jsonl")])
     with pytest.raises(UserError, match="'nothing.jsonl' not found"):
         read_conversations(["nothing.jsonl"])
+
+
+def test_windows_text_is_recognised_and_noted(tmp_path: Path):
+    (tmp_path / "a.txt").write_bytes("User: Größer?\r\nAssistant: “Nein”, café.\r\n".encode("cp1252"))
+    found = read_conversations([str(tmp_path / "a.txt")])
+    assert said(found) == [[("user", "Größer?"), ("assistant", "“Nein”, café.")]]
+    assert found.notes == [f"{tmp_path}/a.txt: 5 characters read as Windows-1252, since the file is not UTF-8"]
 
 
 def test_a_message_of_many_megabytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

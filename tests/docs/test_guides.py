@@ -28,7 +28,7 @@ from tests.tasks.toys import sentences, translate
 GUIDES = sorted(page for page in (ROOT / "docs" / "guides").glob("*.md") if blocks(page))
 TEXT = "\n\n".join(topics.values())[:60_000]
 # What these print is text, however long its lines are.
-FREE = re.compile(r"^chainrule ((sample|prompt|evaluate|translate|tag)\b|explain runs/de-en)")
+FREE = re.compile(r"^(echo .* \| )?chainrule ((sample|chat|prompt|evaluate|translate|tag)\b|explain runs/de-en)")
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="needs a shell and a terminal")]
 

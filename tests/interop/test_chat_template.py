@@ -1,6 +1,7 @@
 """Chat templates of real files and folders: the run keeps the style, and writes what transformers writes."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import jinja2
@@ -19,6 +20,7 @@ from chainrule.runs.folder import Run
 from chainrule.runs.write import store
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import STYLES, Chat, Message
+from chainrule.text.role_tokens import with_roles
 from tests.interop.models import bpe, transformer
 from tests.text.test_chat import CHATML, LONG, SYSTEM, TEMPLATES, USER, kinds_of, theirs, tokenizer_of
 
@@ -182,20 +184,28 @@ def chatting() -> Tokenizer:
     return tokenizer
 
 
-def test_conversations_leave_with_a_model(tmp_path: Path):
+@pytest.mark.parametrize("make", [chatting, lambda: with_roles(bpe())], ids=["imported", "of a dialogue run"])
+def test_conversations_leave_with_a_model(make: Callable[[], Tokenizer], tmp_path: Path):
     """Hugging Face's folder and GGUF's file: read here, the style is the same; transformers makes the same ids."""
     transformers, gguf = pytest.importorskip("transformers"), pytest.importorskip("gguf")
-    tokenizer = chatting()
+    tokenizer = make()
     model = transformer("llama", tokenizer)
     write_huggingface(model, tokenizer, tmp_path)
     assert read_huggingface(tmp_path).tokenizer.chat == tokenizer.chat
     reader = transformers.AutoTokenizer.from_pretrained(tmp_path)
     said = [{"role": each.role, "content": each.text} for each in LONG]
     ids = reader.apply_chat_template(said, add_generation_prompt=True, tokenize=True, return_dict=False)
-    assert list(ids) == tokenizer.encode_pieces(Chat("chatml", "Be kind.").pieces(LONG)).tolist()
+    assert tokenizer.chat is not None
+    assert list(ids) == tokenizer.encode_pieces(tokenizer.chat.pieces(LONG)).tolist()
     ends = json.loads((tmp_path / "generation_config.json").read_text())["eos_token_id"]
     assert ends == [tokenizer.eos, tokenizer.special["<|im_end|>"]]
     assert gguf is not None
     write_gguf(model, tokenizer, tmp_path / "model.gguf", "f32", "model")
     settings, _ = read_file(tmp_path / "model.gguf")
     assert read_gguf_tokenizer(settings, tmp_path / "model.gguf").chat == tokenizer.chat
+    ends = [settings[f"tokenizer.ggml.{name}_token_id"] for name in ("eos", "eot")]
+    assert ends == [tokenizer.eos, tokenizer.special["<|im_end|>"]]
+    read = jinja2.Environment().from_string(str(settings["tokenizer.chat_template"]))
+    assert read.render(messages=said, add_generation_prompt=True) == "".join(
+        piece.text for piece in tokenizer.chat.pieces(LONG)
+    )

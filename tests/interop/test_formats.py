@@ -82,16 +82,16 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_every_module_is_a_format_of_its_name():
     names = registry.names("chainrule.interop", without=NOT_FORMATS)
-    assert names == ["arpa", "gguf", "huggingface", "llama2c", "marian", "nanogpt", "onnx"]
-    assert [each.name for each in all_formats()] == names
-    assert list(exporters()) == ["arpa", "gguf", "huggingface", "onnx"]
-    assert list(importers()) == ["arpa", "gguf", "huggingface", "llama2c", "marian", "nanogpt"]
+    assert names == ["arpa", "gguf", "gguf_adapter", "huggingface", "llama2c", "marian", "nanogpt", "onnx", "peft"]
+    assert [each.name for each in all_formats()] == [name.replace("_", "-") for name in names]
+    assert list(exporters()) == ["arpa", "gguf", "gguf-adapter", "huggingface", "onnx", "peft"]
+    assert list(importers()) == ["arpa", "gguf", "huggingface", "llama2c", "marian", "nanogpt", "peft"]
 
 
 def test_listing_formats_imports_neither_torch_nor_numpy():
     program = (
         "import sys; from chainrule.interop.base import all_formats; "
-        "assert len(all_formats()) == 7; assert not {'torch', 'numpy', 'tokenizers'} & sys.modules.keys()"
+        "assert len(all_formats()) == 9; assert not {'torch', 'numpy', 'tokenizers'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
@@ -110,7 +110,10 @@ def test_a_new_file_is_a_new_format_of_the_command_line(call: Call, toy: None):
 
 
 def test_a_new_format_is_listed_and_guarded_as_the_others(call: Call, toy: None):
-    assert "there are: arpa, gguf, huggingface, onnx, toy)" in call("export", "runs/poems", "--to", "toi")[2]
+    assert (
+        "there are: arpa, gguf, gguf-adapter, huggingface, onnx, peft, toy)"
+        in call("export", "runs/poems", "--to", "toi")[2]
+    )
     assert "dtype f8 is for the format toy; onnx keeps all 32 bits" in call(
         "export", "runs/poems", "--to", "onnx", "--dtype", "f8"
     )[2]  # fmt: skip

@@ -5,18 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tokenizers
-import torch
 from starlette.testclient import TestClient
 
-from chainrule.models import transformer
-from chainrule.runs.write import store
 from chainrule.serving.app import make_app
 from chainrule.text.base import Tokenizer
-from chainrule.text.chat import Chat
 from tests.serving.conftest import Client
-from tests.serving.toys import toy_service
-from tests.text.samples import LINES, train
+from tests.serving.toys import chatml_tokenizer, store_chatml, toy_service
 
 HELLO = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "on day 3"}]
 WRITTEN = "Be brief.\n\nUser: on day 3\nAssistant:"
@@ -115,23 +109,12 @@ START, END = "<|im_start|>", "<|im_end|>"
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    """Of ChatML, whose end of a turn is here not the end of a text."""
-    backend = tokenizers.Tokenizer.from_str(train("bpe", LINES).json)
-    backend.add_special_tokens([START, END])
-    found = Tokenizer(backend)
-    found.chat = Chat("chatml", "Be brief.")
-    return found
+    return chatml_tokenizer()
 
 
 @pytest.fixture(scope="module")
-def styled(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    config = transformer.Config(width=32, num_layers=1, num_heads=2, context_length=128)
-    model = transformer.Model(config, tokenizer.vocabulary_size, tokenizer.eos).eval()
-    torch.manual_seed(0)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, 0, 0.2)
-    path = tmp_path_factory.mktemp("runs") / "styled"
-    store(path, "transformer", model, tokenizer, {"inputs": ["none"], "unit": "line"}, overwrite=False)
+def styled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = store_chatml(tmp_path_factory.mktemp("runs") / "styled")
     with TestClient(make_app(toy_service([path])), base_url="http://127.0.0.1") as http:
         yield Client(http)
 
@@ -194,3 +177,62 @@ def test_a_styled_conversation_that_is_too_long_is_refused_by_name(styled: Clien
     refused = styled.refused("/v1/chat/completions", **body)
     assert (refused["param"], refused["code"]) == ("messages", "context_length_exceeded")
     assert "but this model reads 128; shorten it" in refused["message"]
+
+
+@pytest.mark.parametrize("begun", ["the cat", "the cat ", ""])
+def test_an_answer_that_has_begun_is_continued(styled: Client, tokenizer: Tokenizer, begun: str):
+    """As vLLM does it: the last message stays open, and what is drawn is what follows it, without it."""
+    prompt = [
+        START,
+        "system\nBe brief.",
+        END,
+        "\n",
+        START,
+        "user\non",
+        END,
+        "\n",
+        START,
+        "assistant\n" + begun.rstrip(),
+    ]
+    ids = by_hand(tokenizer, *prompt)
+    messages = [{"role": "user", "content": "on"}, {"role": "assistant", "content": begun}]
+    fields = {"continue_final_message": True, "add_generation_prompt": False, "max_tokens": 8}
+    answer = chat(styled, messages, **fields, temperature=0)
+    content = answer["choices"][0]["message"]["content"]
+    assert answer["usage"]["prompt_tokens"] == len(ids)
+    if begun.endswith(" "):  # healed: the first token has the space
+        assert not content.startswith(" ")
+    else:
+        [plain] = styled.choices("styled", ids, temperature=0, max_tokens=8, return_token_ids=True)
+        assert content == until_end(tokenizer, plain["token_ids"])
+    events = styled.stream("/v1/chat/completions", messages=messages, **fields, temperature=0)
+    assert "".join(event["choices"][0]["delta"]["content"] for event in events) == content
+
+
+def test_an_answer_is_continued_where_it_was_cut(client: Client):
+    """A transcript, with the space before a next word: the greedy answer in two parts is the answer in one."""
+    messages = [{"role": "user", "content": "on day 3"}]
+    settings = {"model": "herd", "temperature": 0}
+    whole = chat(client, messages, max_tokens=9, **settings)["choices"][0]["message"]["content"]
+    first = chat(client, messages, max_tokens=4, **settings)["choices"][0]["message"]["content"]
+    begun = [*messages, {"role": "assistant", "content": first}]
+    rest = chat(client, begun, max_tokens=5, continue_final_message=True, **settings)
+    assert first + rest["choices"][0]["message"]["content"] == whole
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"continue_final_message": True}, "continue_final_message"),
+        ({"add_generation_prompt": False}, "add_generation_prompt"),
+        ({"continue_final_message": True, "add_generation_prompt": True}, "add_generation_prompt"),
+    ],
+)
+def test_only_an_answer_can_be_continued(client: Client, body: dict[str, Any], param: str):
+    assert client.refused("/v1/chat/completions", messages=HELLO, **body)["param"] == param
+
+
+def test_what_must_match_a_schema_is_not_continued(client: Client):
+    messages = [*HELLO, {"role": "assistant", "content": "{"}]
+    body = {"messages": messages, "continue_final_message": True, "response_format": {"type": "json_object"}}
+    assert "leave out tools and response_format" in client.refused("/v1/chat/completions", **body)["message"]

@@ -73,6 +73,26 @@ def test_a_conversation(ai: openai.OpenAI):
     assert second.choices[0].message.content == plain.choices[0].text.removeprefix(" ")
 
 
+def test_a_conversation_of_several_turns_under_a_system_message(ai: openai.OpenAI):
+    """Each answer is that of the transcript so far, and one that was cut goes on where it ended."""
+    messages: list = [{"role": "system", "content": "Speak of cows."}]
+    written = "Speak of cows.\n\n"
+    stop = ["\nUser:", "\nAssistant:"]
+    for place, question in enumerate(["on day 3", "the cow", "by the river"]):
+        messages.append({"role": "user", "content": question})
+        written += f"User: {question}\nAssistant:"
+        answer = ai.chat.completions.create(model="herd", messages=messages, seed=place, max_completion_tokens=6)
+        plain = ai.completions.create(model="herd", prompt=written, seed=place, max_tokens=6, stop=stop)
+        told = answer.choices[0].message.content
+        assert told == plain.choices[0].text.removeprefix(" ")
+        messages.append(answer.choices[0].message)
+        written += f" {told}\n"
+    more = {"continue_final_message": True, "add_generation_prompt": False}
+    last = ai.chat.completions.create(model="herd", messages=messages, seed=1, max_completion_tokens=6, extra_body=more)
+    plain = ai.completions.create(model="herd", prompt=written[:-1], seed=1, max_tokens=6, stop=stop)
+    assert last.choices[0].message.content == plain.choices[0].text
+
+
 def test_the_helper_that_gathers_a_streamed_conversation(ai: openai.OpenAI):
     body: dict = {"model": "cows", "messages": [{"role": "user", "content": "on day 3"}], "seed": 4, "max_tokens": 500}
     whole = ai.chat.completions.create(**body, logprobs=True)

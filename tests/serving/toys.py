@@ -2,15 +2,22 @@
 
 from pathlib import Path
 
+import tokenizers
 import torch
 
 import chainrule
+from chainrule.models import transformer
 from chainrule.runs.folder import Run
+from chainrule.runs.write import store
 from chainrule.serving.model_provider import ModelProvider
 from chainrule.serving.scheduler import Scheduler
 from chainrule.serving.service import Service
+from chainrule.text.base import Tokenizer
+from chainrule.text.chat import Chat
 from chainrule.training.pipeline import train
 from tests.tasks.toys import request, write_pairs
+from tests.text.samples import LINES as SAMPLES
+from tests.text.samples import train as train_tokenizer
 
 LINES = [
     f"On day {i} the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'} by the river.\n"
@@ -43,6 +50,27 @@ def train_translators(folder: Path) -> list[Path]:
     for name, settings in {"cross": {}, "additive": recurrent}.items():
         train(request(pairs, folder / name, steps=150, evaluations=1, **settings))
     return [folder / "cross", folder / "additive"]
+
+
+def chatml_tokenizer() -> Tokenizer:
+    """Of ChatML, whose end of a turn is here not the end of a text."""
+    backend = tokenizers.Tokenizer.from_str(train_tokenizer("bpe", SAMPLES).json)
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    found = Tokenizer(backend)
+    found.chat = Chat("chatml", "Be brief.")
+    return found
+
+
+def store_chatml(path: Path) -> Path:
+    """A Transformer of random weights that reads conversations in ChatML."""
+    tokenizer = chatml_tokenizer()
+    config = transformer.Config(width=32, num_layers=1, num_heads=2, context_length=128)
+    model = transformer.Model(config, tokenizer.vocabulary_size, tokenizer.eos).eval()
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, 0, 0.2)
+    store(path, "transformer", model, tokenizer, {"inputs": ["none"], "unit": "line"}, overwrite=False)
+    return path
 
 
 def toy_service(paths: list[Path]) -> Service:

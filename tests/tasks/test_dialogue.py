@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
 
 import chainrule
@@ -18,11 +19,12 @@ from chainrule.generation.answers import Answer, answer, compare_answers
 from chainrule.models.contract import IGNORE, Batch, cross_entropy
 from chainrule.runs.folder import Run
 from chainrule.tasks._conversation_rows import ConversationBatches, Rows, cut_at_turns, encode_conversations
-from chainrule.tasks._dialogue_figures import ENDED, loss_of_rows, questions_of
+from chainrule.tasks._dialogue_figures import ENDED, bytes_per_token, loss_of_rows, questions_of
 from chainrule.tasks.base import Material
 from chainrule.tasks.dialogue import Settings, Task
 from chainrule.text.base import Tokenizer
 from chainrule.text.chat import Chat, Message
+from chainrule.text.choice import Tokenization
 from chainrule.text.rendering import render
 from chainrule.text.role_tokens import with_roles
 from chainrule.training.callbacks import Callback, Record
@@ -287,9 +289,40 @@ def test_a_tokenizer_that_is_given_is_taken_and_rows_fit_what_its_model_reads(tm
     assert task.complete(config) is config
 
 
-def test_a_resumed_training_equals_one_without_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_of_text_goes_on_with_conversations_and_then_with_more(tmp_path: Path):
+    """The vocabulary grows by the role tokens alone, and the second time not at all."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"The {name} is {colour}." for name, colour in COLOURS.items()) * 20)
+    before = chainrule.train(text, model="transformer", size="tiny", steps=5, path=tmp_path / "text")
     chats = write(tmp_path / "chats.jsonl", colours(40))
-    settings = {"steps": 12, "ema": 0.9, "evaluations": 4, "checkpoint_seconds": 0.0, "validated": 3}
+    asked = request(chats, tmp_path / "first", steps=3, validated=2)
+    asked = replace(asked, size=None, tokenization=Tokenization(), start=before.path)
+    first = Run(train(asked).path)
+    second = Run(train(replace(asked, path=tmp_path / "second", start=first.path)).path)
+    sizes = [run.tokenizer.vocabulary_size for run in (before, first, second)]
+    assert sizes == [sizes[0], sizes[0] + 2, sizes[0] + 2] and first.model.vocabulary_size == sizes[1]
+    for run in (first, second):
+        assert run.tokenizer.encode("The sky").tolist() == before.tokenizer.encode("The sky").tolist()
+        assert run.tokenizer.eos == before.tokenizer.eos and run.tokenizer.chat == Chat("chatml")
+
+
+def test_bits_per_byte_are_told_where_the_answers_come_back_from_their_tokens():
+    rows, some = rows_of(), talks()
+    assert bytes_per_token(BYTES, rows, some) == sum(rows.answer_bytes) / rows.asked
+    lossy = json.loads(BYTES.json)
+    lossy["model"]["vocab"]["unused"] = lossy["model"]["vocab"].pop("Ġ")  # a space has no token of its own
+    tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(lossy)))
+    assert bytes_per_token(tokenizer, rows, some) is None
+    assert bytes_per_token(tokenizer, rows, talks(BY_HEART[2:])) is not None  # says nothing but "2"
+    assert bytes_per_token(with_roles(train_tokenizer("closed words", LINES)), rows, some) is None
+
+
+@pytest.mark.parametrize("model", ["transformer", "gru"])
+def test_a_resumed_training_equals_one_without_interruption(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    chats = write(tmp_path / "chats.jsonl", colours(40))
+    settings = {"model": model, "steps": 12, "ema": 0.9, "evaluations": 4, "checkpoint_seconds": 0.0, "validated": 3}
     whole = train(request(chats, tmp_path / "whole", **settings))
 
     class StopAtFive(Callback):

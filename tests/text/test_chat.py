@@ -129,6 +129,19 @@ def test_ids_are_those_of_transformers(style: str):
         assert tokenizer.encode_pieces(chat.pieces(messages)).tolist() == list(expected), kind
 
 
+@pytest.mark.parametrize("style", TEMPLATES)
+def test_an_answer_that_has_begun_stays_open_as_in_transformers(style: str):
+    chat = recognise(TEMPLATES[style])
+    assert chat is not None
+    messages = [*USER, Message("assistant", "the cat, the naïve")]
+    for kind in kinds_of(style):
+        tokenizer = tokenizer_of(kind)
+        said = [{"role": each.role, "content": each.text} for each in messages]
+        reader = theirs(tokenizer, TEMPLATES[style])
+        expected = reader.apply_chat_template(said, continue_final_message=True, tokenize=True, return_dict=False)
+        assert tokenizer.encode_pieces(chat.pieces(messages, continues_last=True)).tolist() == list(expected), kind
+
+
 def test_the_default_system_message_is_the_templates():
     assert recognise(CHATML) == Chat("chatml", "You are a helpful assistant.")
     assert recognise(CHATML.replace("\n", "\\n")) == Chat("chatml", "You are a helpful assistant.")

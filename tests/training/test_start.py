@@ -9,7 +9,9 @@ import torch
 
 import chainrule
 from chainrule.api import resume
+from chainrule.data.corpus import Corpus
 from chainrule.errors import Stopped, UserError
+from chainrule.evaluation.score import stream_of
 from chainrule.layers.lora import fold_lora, load_lora
 from chainrule.models.transformer import Model
 from chainrule.runs.adapter import ADAPTER, load_adapter
@@ -217,3 +219,44 @@ def test_what_cannot_be_is_said_in_a_sentence(settings, sentence, base, recurren
 def test_dropout_may_be_changed(base, tmp_path):
     run = train(COWS, start=base, path=tmp_path / "cows", dropout=0.2, **QUICK)
     assert run.config["model"]["dropout"] == 0.2 and base.config["model"]["dropout"] == 0.0
+
+
+def test_minutes_mix_in_what_counting_knows_where_it_pays(base, tmp_path):
+    lines = [f"the {n} cows of the {farm} farm eat {food} and the {n} sheep of the hill sleep"
+             for n in ("two", "three", "four", "six", "ten") for farm in ("far", "new", "old", "red", "big")
+             for food in ("hay", "corn", "grass")]  # fmt: skip
+    run = Run(chainrule.train(chainrule.Texts(lines), start=base, minutes=0.1, path=tmp_path / "cows").path)
+    validation, before = run.trained["validation"], run.trained["before"]
+    assert validation["bits_per_byte"] < before["bits_per_byte"]
+    assert run.architecture == "mix"
+    assert validation["bits_per_byte"] < 1.01 * min(part["bits_per_byte"] for part in validation["parts"])
+    shards = run.shards("validation")
+    nats = -float(run.model.score(shards.tokens(0)).astype(np.float64).sum())
+    assert nats / np.log(2) / shards.part.text_bytes == pytest.approx(validation["bits_per_byte"], rel=1e-5)
+
+
+def test_what_training_changed_is_told_side_by_side(base, tmp_path):
+    run = train(COWS, start=base, path=tmp_path / "cows", **QUICK)
+    neutral = run.trained["neutral"]
+    for name, model in (("before", base.model), ("after", run.model)):
+        assert neutral[name] == pytest.approx(neutral_bits(model, run.tokenizer), rel=1e-5)
+    answers = (run.path / "report" / "answers.md").read_text(encoding="utf-8")
+    assert answers.count("- before: ") == answers.count("- after: ") == 3
+    assert "<svg" in (run.path / "report" / "before-after.svg").read_text(encoding="utf-8")
+
+
+def neutral_bits(model, tokenizer):
+    """Of the documents in the first 10,000 bytes of Python's documentation."""
+    batch = next(Corpus(["builtin:python-docs"]).batches())
+    documents = batch.select(np.cumsum(batch.sizes) <= 10_000)
+    nats = -float(model.score(stream_of(tokenizer, documents)).astype(np.float64).sum())
+    return nats / np.log(2) / (documents.sizes.sum() + len(documents))
+
+
+def test_training_stops_where_it_only_gets_worse(base, tmp_path):
+    settings = QUICK | {"steps": 400, "evaluations": 40, "patience": 3, "learning_rate": 1.0}
+    run = train(COWS, start=base, path=tmp_path / "cows", **settings)
+    evaluations = [event for event in run.metrics if event["event"] == "evaluation"]
+    best = min(range(len(evaluations)), key=lambda place: evaluations[place]["loss"])
+    assert len(evaluations) == best + 1 + 3
+    assert run.trained["steps"] == evaluations[-1]["step"] < 400

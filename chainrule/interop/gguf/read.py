@@ -51,6 +51,8 @@ def read_gguf(path: Path) -> LoadedTransformer:
     """The model and the tokenizer of a GGUF file."""
     settings, stored = read_file(path)
     kind = settings.get("general.architecture")
+    if settings.get("general.type") == "adapter":
+        raise UserError(f"'{path}' is an adapter and no model; adapters are read from folders of PEFT")
     if not isinstance(kind, str) or kind not in OUTER:
         raise UserError(f"'{path}' holds a model of type {kind!r}; supported are {', '.join(OUTER)}")
     own = {name.partition(".")[2]: value for name, value in settings.items() if name.startswith(f"{kind}.")}

@@ -156,6 +156,10 @@ def write_tokenizer(writer: "GGUFWriter", tokenizer: Tokenizer) -> None:
     writer.add_token_list(words)
     writer.add_token_types(kinds)
     writer.add_eos_token_id(tokenizer.eos)
+    for id in [id for id in tokenizer.answer_ends if id != tokenizer.eos][
+        :1
+    ]:  # what ends a turn, if another token does
+        writer.add_eot_token_id(id)
     if tokenizer.start is not None:
         writer.add_bos_token_id(tokenizer.start)
     writer.add_add_bos_token(tokenizer.start is not None)

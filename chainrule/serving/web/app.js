@@ -18,6 +18,7 @@ import { h, nothing, replace } from "/web/dom.js";
 
 const VIEWS = [
   ["playground", "Playground"],
+  ["chat", "Chat"],
   ["dice", "Dice"],
   ["surprise", "Surprise"],
   ["training", "Training"],
@@ -26,7 +27,7 @@ const VIEWS = [
   ["game", "Game"],
 ];
 const TRANSLATE = ["translate", "Translate"]; // where something is served that does
-const OF_LANGUAGE = ["playground", "dice", "surprise", "game"]; // views that need a language model
+const OF_LANGUAGE = ["playground", "chat", "dice", "surprise", "game"]; // views that need a language model
 
 const container = document.getElementById("view");
 const toast = document.getElementById("toast");
@@ -58,7 +59,12 @@ function fail(error) {
 function address() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const isKnown = VIEWS.some(([id]) => id === path);
-  return /** @type {[string, URLSearchParams]} */ ([isKnown ? path : VIEWS[0][0], new URLSearchParams(query ?? "")]);
+  return /** @type {[string, URLSearchParams]} */ ([isKnown ? path : home(), new URLSearchParams(query ?? "")]);
+}
+
+/** Where one begins: with a model that was trained on conversations, by talking to it. */
+function home() {
+  return models.some(({ chat }) => chat) ? "chat" : VIEWS[0][0];
 }
 
 function write(view, params) {

@@ -50,7 +50,8 @@ export function choices(card, token, column, does) {
   );
 }
 
-function head(token) {
+/** Its name, and what it costs. */
+export function head(token) {
   const said = token.bits == null ? "" : `${percent(2 ** -token.bits)}, ${token.bits.toFixed(2)} bits`;
   return h(
     "div",

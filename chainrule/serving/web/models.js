@@ -20,6 +20,13 @@ export function pickModels(named, models, kept, most = FIRST) {
   return models.map(({ id }) => id).filter((id) => ids.has(id));
 }
 
+/** Of the kinds that speak best, the largest. */
+export function favourite(models) {
+  const bySize = [...models].sort((a, b) => b.parameters - a.parameters);
+  const kinds = ["mix", "transformer", "lstm"];
+  return kinds.map((kind) => bySize.find(({ architecture }) => architecture === kind)).find(Boolean) ?? models[0];
+}
+
 function rank(liked, kind) {
   return liked.includes(kind) ? liked.indexOf(kind) : liked.length;
 }

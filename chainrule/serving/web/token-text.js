@@ -8,12 +8,13 @@ export class TokenText {
    * @param {string} hint what stands there while there is nothing
    * @param {(place: number) => void} look one points at a token, or comes to it by keys
    * @param {(place: number, byKey: boolean) => void} choose one clicks it, or presses Enter
+   * @param {{ className?: string, label?: string }} [how] the element's class and name
    */
-  constructor(hint, look, choose) {
+  constructor(hint, look, choose, { className = "text card", label = "Sampled text, token by token" } = {}) {
     this.element = h("div", {
-      class: "text card",
+      class: className,
       role: "group",
-      "aria-label": "Sampled text, token by token",
+      "aria-label": label,
       "data-hint": hint,
     });
     const on = (kind, run) =>

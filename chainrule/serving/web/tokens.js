@@ -38,3 +38,14 @@ export function tinted(tokens, weights, separator = "", options = {}) {
     ]),
   );
 }
+
+/** What the tint of a surprise means. */
+export function legend() {
+  return h(
+    "div",
+    { class: "bits-legend small faint", title: "Surprisal in bits: -log2 of the probability" },
+    "expected",
+    h("span", { class: "ramp" }),
+    "a surprise of 12 bits",
+  );
+}

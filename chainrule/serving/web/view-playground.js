@@ -6,8 +6,10 @@ import { choices, glance } from "/web/die-card.js";
 import { count, field, h, replace, visible } from "/web/dom.js";
 import { showEvidence } from "/web/evidence.js";
 import { filterControls, filtersOf, writeFilters } from "/web/filters.js";
+import { favourite } from "/web/models.js";
 import { Sampler } from "/web/sampling.js";
 import { TokenText } from "/web/token-text.js";
+import { legend } from "/web/tokens.js";
 
 const LARGEST_SEED = 2 ** 32;
 const MOST_TOKENS = 2000;
@@ -314,13 +316,6 @@ function settingsOf(params, models) {
   };
 }
 
-/** Of the kinds that speak best, the largest. */
-function favourite(models) {
-  const bySize = [...models].sort((a, b) => b.parameters - a.parameters);
-  const kinds = ["mix", "transformer", "lstm"];
-  return kinds.map((kind) => bySize.find(({ architecture }) => architecture === kind)).find(Boolean) ?? models[0];
-}
-
 /** An address that gives the same view again. */
 function paramsOf(branch, tree, models) {
   const { model, prompt, seed, max_tokens, stop, filters } = branch.settings;
@@ -331,14 +326,4 @@ function paramsOf(branch, tree, models) {
   const path = tree.path(branch);
   if (path) params.set("path", path);
   return params;
-}
-
-function legend() {
-  return h(
-    "div",
-    { class: "bits-legend small faint", title: "Surprisal in bits: -log2 of the probability" },
-    "expected",
-    h("span", { class: "ramp" }),
-    "a surprise of 12 bits",
-  );
 }

@@ -14,6 +14,7 @@ import uvicorn
 from chainrule.serving.app import make_app
 from tests.serving.toys import toy_service
 
+pytest.register_assert_rewrite("tests.serving.page.accessible")  # so that it is told what is not
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

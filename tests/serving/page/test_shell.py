@@ -18,6 +18,9 @@ def test_tabs_are_walked_with_arrow_keys(page: Any):
     page.wait_for_selector("#prompt")
     page.focus("#tab-playground")
     page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".chat")
+    assert page.evaluate("document.activeElement.id") == "tab-chat"
+    page.keyboard.press("ArrowRight")
     page.wait_for_selector(".dice")
     assert page.url.split("?")[0].endswith("#/dice")
     assert page.get_attribute("#tab-dice", "aria-selected") == "true"

@@ -118,9 +118,9 @@ def test_it_stands_among_the_other_views_where_there_are_language_models(page: A
     page.goto("/")
     page.wait_for_selector("#prompt")
     names = page.locator("[role=tab]").all_text_contents()
-    assert names[:4] == ["Playground", "Dice", "Surprise", "Translate"]
+    assert names[:5] == ["Playground", "Chat", "Dice", "Surprise", "Translate"]
     assert page.locator("select option").all_text_contents()[0].startswith("ngram")  # and no translator
-    page.keyboard.press("4")
+    page.keyboard.press("5")
     page.wait_for_selector("#source")
 
 
