@@ -33,7 +33,7 @@ class KeyValues:
         self.lengths = lengths  # (rows,)
         self.longest = int(lengths.max(initial=0))
         self._is_even = bool((lengths == self.longest).all())
-        self._limit = limit  # the most tokens that a row can have; None: no limit
+        self._limit = limit  # the most tokens that there is room for unless more are asked for; None: no limit
         self._new: _Index | None = None  # where in the buffers the tokens of the last `extend` are written
 
     @classmethod
@@ -126,7 +126,7 @@ class KeyValues:
         if self._may_write and rows <= rows_held and time <= time_held:
             return self._buffers
         rows_room = rows_held if rows <= rows_held else max(rows, 2 * rows_held)
-        time_room = time_held if time <= time_held else min(max(time, 2 * time_held), self._limit or sys.maxsize)
+        time_room = time_held if time <= time_held else max(time, min(2 * time_held, self._limit or sys.maxsize))
         tensors = [each.new_zeros(rows_room, heads, time_room, width) for each in self._tensors]
         for new, old in zip(tensors, self._tensors, strict=True):
             new[: len(self.lengths), :, : self.longest] = old[: len(self.lengths), :, : self.longest]

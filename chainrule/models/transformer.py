@@ -174,6 +174,25 @@ class Model(NeuralModel):
         hidden: Tensor = self.norm(self._through(self.blocks[blocks:], trunk))
         return hidden
 
+    def read_branches(self, tokens: Tensor, places: Tensor, sees: Tensor, state: State) -> tuple[Tensor, State]:
+        """Tokens (time,) that go on in different ways with what one row has read: hidden states (1, time, width).
+
+        Token i is read as the one at places[i] of a text, and sees the tokens that sees[i] marks, of all that were read
+        before and then of these: sees (time, read + time). The new state has them all one after the other; `rewind`
+        takes them back. Positions must be rotary, learned, sinusoids or none, and there must be no hashed n-grams.
+        """
+        config, device, dtype = self.config, self.device, self.embedding.weight.dtype
+        x = self._embed(tokens[:, None], places, None)[0].transpose(0, 1)
+        bias = torch.zeros(sees.shape, dtype=dtype, device=device).masked_fill_(~sees, -torch.inf)
+        rotation = None
+        if config.positions == "rotary":
+            of_each = positions.rotary_angles(places, 1, config.width_of_rotation, config.rotary_base, device, dtype)
+            rotation = of_each[0][:, 0], of_each[1][:, 0]
+        cache: KeyValues = state["cache"].extend(len(tokens))
+        for index, block in enumerate(self.blocks):
+            x = block(x, Positions(rotation, bias[None]), partial(cache.write, index))
+        return self.norm(x), {"cache": cache}
+
     def _through(self, blocks: nn.ModuleList, x: Tensor) -> Tensor:
         """x (batch, time, width) of whole texts after these blocks."""
         places = self._positions(0, x.shape[1])

@@ -86,6 +86,7 @@ def measure(
 def _share_that_ends(
     model: Any, tokenizer: Tokenizer, questions: Sequence[Talk], seconds: float | None
 ) -> float | None:
+    """Of the answers, those that say something and end; None where no question can be asked."""
     reads = getattr(model, "context_length", None)
     asked = [each for each in questions if fits(tokenizer, each, reads)]
     if not asked:
@@ -95,4 +96,4 @@ def _share_that_ends(
     taken = time.perf_counter() - started_at
     affordable = len(asked) if seconds is None else int(len(answers) * seconds / max(taken, 1e-9))
     answers += answer(model, tokenizer, asked[FIRST_ANSWERS : max(affordable, FIRST_ANSWERS)])
-    return sum(each.ended for each in answers) / len(answers)
+    return sum(each.ended and bool(each.text.strip()) for each in answers) / len(answers)

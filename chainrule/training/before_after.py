@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from chainrule.data.corpus import Corpus, Reading
 from chainrule.data.documents import Documents
 from chainrule.evaluation.figures import NATS_PER_BIT, Evaluation
@@ -35,18 +37,24 @@ def compare(before: Any, after: Any, task: Task, recipe: Any, inputs: list[str])
     """Two models of the task's tokens: the one that training began from, and what came of it."""
     with considerate_waits():
         measured, neutral = task.evaluate(before, recipe), None
-        if DEFAULT_CORPUS not in inputs and task.tokenizer.is_lossless:
-            bits = [_bits_per_byte(model, task.tokenizer) for model in (before, after)]
+        text = _neutral_text(task.tokenizer)
+        if DEFAULT_CORPUS not in inputs and text is not None:
+            bits = [
+                -float(model.score(text[0]).astype(float).sum()) / NATS_PER_BIT / text[1] for model in (before, after)
+            ]
             neutral = NeutralFigures(text=NEUTRAL, before=bits[0], after=bits[1])
         return BeforeAfter(measured, neutral, task.compare(before, after))
 
 
-def _bits_per_byte(model: Any, tokenizer: Tokenizer) -> float:
-    """Of the beginning of a text that is always there and that nobody fine-tunes on."""
+def _neutral_text(tokenizer: Tokenizer) -> tuple[np.ndarray, int] | None:
+    """The beginning of a text that is always there and that nobody fine-tunes on: its tokens, and its bytes with the line
+    ends; None where tokens do not spell it."""
     batch: Documents = next(Corpus([DEFAULT_CORPUS], Reading()).batches())
     documents = batch.select(batch.sizes.cumsum() <= NEUTRAL_BYTES)
-    nats = -float(model.score(stream_of(tokenizer, documents)).astype(float).sum())
-    return nats / NATS_PER_BIT / (int(documents.sizes.sum()) + len(documents))
+    stream = stream_of(tokenizer, documents)
+    if tokenizer.find_changed(documents, stream[1:]).any():
+        return None
+    return stream, int(documents.sizes.sum()) + len(documents)
 
 
 def write_report(folder: Path, found: BeforeAfter, after: Evaluation | None) -> list[str]:

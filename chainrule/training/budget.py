@@ -34,6 +34,7 @@ LONGEST_MEASUREMENT = 5.0
 TUNED_RATES = {"learning_rate", "matrix_learning_rate", "beta2", "weight_decay"}
 WORTH_FORKING = 1.05  # how much faster several processes must be
 MOST_EPOCHS_FROM_RUN = 6  # times that a network which begins from a run reads its text
+COMPARING_PER_PARAMETER = 1.3e-7  # a neutral text read by two models, and some 100 tokens written by each
 WRITING_SECONDS = 1.0  # plots, hashes and the model card
 WRITING_PER_PARAMETER = 2e-8  # four bytes written, synced and hashed
 
@@ -120,7 +121,8 @@ def divide_time(resolved: Resolved, task: Task, tokens: int, started_at: float) 
         resolved = choose_dropout_again(resolved, task, tokens, speed.training)
     changes, evaluation_seconds = task.plan_evaluation(speed.model, recipe, total, resolved.chosen)
     recipe = replace(recipe, **changes)
-    evaluation_seconds *= 1 if resolved.start is None else 2  # and the run that it began from
+    if resolved.start is not None:  # that is measured, too, and both say something
+        evaluation_seconds = 2 * evaluation_seconds + speed.model.num_parameters * COMPARING_PER_PARAMETER
     after = evaluation_seconds + WRITING_SECONDS + speed.model.num_parameters * WRITING_PER_PARAMETER
     seconds = max(total - (time.time() - started_at) - after, 0.05 * total)
     epochs = speed.training * seconds / tokens

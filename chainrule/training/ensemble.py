@@ -38,6 +38,7 @@ from chainrule.text.choice import Tokenization
 from chainrule.training.ensemble_parts import (
     BYTE_NETWORK,
     BYTES,
+    FROM_RUN,
     LEAST_SECONDS,
     NETWORKS,
     SECOND_NETWORK_SECONDS,
@@ -53,12 +54,16 @@ from chainrule.training.ensemble_parts import (
     split,
     train_byte_network,
 )
-from chainrule.training.recipe import Recipe
+from chainrule.training.recipe import BEGINS_FROM_RUN, Recipe
 from chainrule.training.request import Request, default_name
+from chainrule.training.tuned_part import Tuned, joins_bytes, open_part, tune
 
 ARCHITECTURE = "ensemble"
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
 FEWEST_MEASURED = 100_000  # bytes, or all there are
+FEWEST_SLOWLY_MEASURED = 2_000  # the same where a pretrained network is one of the parts
+ASKING_PART = 0.12  # of the time goes to what that predicts of the text for choosing, and as much to measuring it
+BESIDE_START_PART = 0.2  # of the time goes to the parts that learn from nothing, where there is a run to begin from
 LOGIT_SECONDS = 2e-8  # that a network takes to predict one word of its vocabulary
 BYTE_NETWORK_SPEED = 30_000.0  # bytes a second, that a network of them predicts
 CHOOSING_READS = 3.0  # how often the text for choosing is read, or its like in work, after learning
@@ -79,15 +84,15 @@ def is_open(request: Request) -> bool:
     return (
         request.task == LANGUAGE
         and "minutes" in request.settings
-        and request.settings.keys() <= {"minutes", "seed"}
+        and request.settings.keys() <= {"minutes", "seed", *(BEGINS_FROM_RUN if request.start else ())}
         and request.model is None
         and request.size is None
         and request.config is None
         and request.tokenization == Tokenization()
         and not request.one
-        and request.start is None
         and not request.tensorboard
         and not any("=" in each for each in request.inputs)
+        and (request.start is None or joins_bytes(request.start))
     )
 
 
@@ -127,6 +132,7 @@ class Chosen:
     model: Model
     saved: dict[str, float] = field(default_factory=dict)
     cost: float | None = None
+    tuned: Tuned | None = None  # of a training that began from a run
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -144,7 +150,7 @@ def train_ensemble(request: Request, train_part: TrainPart) -> Run:
             _fill(request, path, folder, prepared, clock, train_part)
     except CountingIsBetter:
         say("counting alone is better than all that was tried")
-        return train_part(replace(request, settings={}, path=path))
+        return train_part(replace(request, settings={}, start=None, path=path))
     return Run(path)
 
 
@@ -168,13 +174,15 @@ def _fill(request: Request, path: Path, folder: Path, prepared: Prepared, clock:
         before = Clock(clock.total - (again if is_compared else 0.0), clock.started_at)
         held_out = prepared.data["text"]["validation"]["bytes"]
         chosen = make(request, task, trying, before, train_part, held_out, is_compared)
+        counting = None if counted is None else counted["bits_per_byte"]
+        validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
+        if chosen.tuned is not None:
+            chosen.tuned.copy_reports(folder)
     finally:
         rmtree(trying, ignore_errors=True)
-    counting = None if counted is None else counted["bits_per_byte"]
-    validation = measure(chosen, TokenShards(folder / TOKENS_FOLDER, "validation"), clock, counting)
     if clock.left > UNUSED_PART * clock.total:
         say(f"{clock.left:.0f} of {clock.total:.0f} s are left: more reading would not help a text of this size")
-    write_run(folder, _contents(request, path, chosen.model, task, prepared, validation))
+    write_run(folder, _contents(request, path, chosen, task, prepared, validation))
 
 
 def make(
@@ -189,14 +197,27 @@ def make(
     """The ensemble, in time to measure it on the bytes held out; CountingIsBetter where it is compared and worse."""
     text = split(task)
     say(f"{size(len(text.learning))} to learn from, {size(len(text.choosing))} to choose by; {clock.left:.0f} s left")
+    start = None
+    if request.start is not None:
+        start = open_part(request.start, text, TokenShards(task.folder / TOKENS_FOLDER, "validation"), task.tokenizer)
+        text = replace(text, choosing=from_all_over(text.choosing, start.affordable(ASKING_PART * clock.total)))
     words, speed = count_words(text.learning), measure_reading(text.learning)
-    has_network = is_worth_a_network(text, words, clock.left)
+    learning = clock.left * (1.0 if start is None else BESIDE_START_PART)
+    has_network = is_worth_a_network(text, words, learning)
     after = predict_rest(text, words if has_network else None, speed, held_out, clock) + clock.writing
-    parts = learn(text, words, speed, max(clock.left - after, LEAST_SECONDS), has_network, _recipe(request).seed)
+    seconds = max(clock.left - after if start is None else learning, LEAST_SECONDS)
+    parts = learn(text, words, speed, seconds, has_network, _recipe(request).seed)
     if not len(text.choosing):
         return Chosen(_ensemble(parts))
+    tuned = None
+    if start is not None:
+        asking = start.seconds_per_byte * (
+            len(text.choosing) + min(held_out, start.affordable(ASKING_PART * clock.total))
+        )
+        tuned = tune(request, start, text, folder, clock.left - after - asking, train_part)
+        parts[FROM_RUN] = tuned.part
     asking = (len(text.choosing) + min(held_out, FEWEST_MEASURED)) / BYTE_NETWORK_SPEED
-    network = train_byte_network(request, text, folder, clock.left - after - asking, train_part)
+    network = None if start else train_byte_network(request, text, folder, clock.left - after - asking, train_part)
     if network is not None:
         parts[BYTE_NETWORK] = network
     model = _ensemble(parts)
@@ -210,7 +231,7 @@ def make(
     if len(text.choosing) > WORTH_COUNTING_AGAIN * len(text.learning):
         parts[WORDS] = count_words(text.whole)
     last = Model(Config(), list(parts.values()), list(parts), chosen.model.weights, chosen.model.learned_from)
-    return replace(chosen, model=last, cost=cost)
+    return replace(chosen, model=last, cost=cost, tuned=tuned)
 
 
 def ask_parts(
@@ -242,7 +263,8 @@ def _ensemble(parts: dict[str, LanguageModel]) -> Model:
 
 def _count(request: Request, folder: Path, train_part: TrainPart) -> Evaluation | None:
     """The figures of the n-gram that is made without a budget, of the same text."""
-    trained = train_part(replace(request, settings={}, path=folder / "counting", overwrite=True)).trained
+    part = replace(request, settings={}, start=None, path=folder / "counting", overwrite=True)
+    trained = train_part(part).trained
     return None if trained is None else trained["validation"]
 
 
@@ -310,7 +332,7 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
     model, whole = chosen.model, shards.tokens(0)
     seconds = max(clock.left - clock.writing, clock.total * 0.02)
     affordable = int(seconds / chosen.cost) if chosen.cost else len(whole)
-    stream = from_all_over(whole, max(affordable, FEWEST_MEASURED))
+    stream = from_all_over(whole, max(affordable, FEWEST_MEASURED if chosen.tuned is None else FEWEST_SLOWLY_MEASURED))
     found = ask_parts(model, stream, partial(contextmixing.Model.bit_probabilities, spoils_counts=True))
     share = (len(stream) - 1) / shards.part.tokens
     parts: list[EnsemblePart] = []
@@ -323,21 +345,24 @@ def measure(chosen: Chosen, shards: TokenShards, clock: Clock, counting: float |
 
 
 def _contents(
-    request: Request, path: Path, model: Model, task: Task, prepared: Prepared, validation: EnsembleEvaluation | None
+    request: Request, path: Path, chosen: Chosen, task: Task, prepared: Prepared, validation: EnsembleEvaluation | None
 ) -> RunContents:
     metrics: TrainingFigures = {
         "seconds": round(time.time() - request.started_at, 3),
         "tokens": prepared.data["text"]["train"]["tokens"],
         "validation": validation,
     }
+    if chosen.tuned is not None:
+        metrics |= chosen.tuned.figures
     return RunContents(
         path.name,
         ARCHITECTURE,
-        model,
+        chosen.model,
         task.tokenizer,
         prepared.data,
         prepared.notes,
         metrics,
         request.started_at,
+        training=None if chosen.tuned is None else chosen.tuned.run.config.get("training"),
         uses=task.usages(path.name),
     )

@@ -30,10 +30,10 @@ from chainrule.tasks.language import Task
 from chainrule.text.choice import Tokenization
 from chainrule.training.request import Request
 
-CONTEXTS, WORDS, NETWORK, SECOND_NETWORK, BYTE_NETWORK = (
-    "contexts", "words", "network", "second network", "network of bytes",
+CONTEXTS, WORDS, NETWORK, SECOND_NETWORK, BYTE_NETWORK, FROM_RUN = (
+    "contexts", "words", "network", "second network", "network of bytes", "network from the run",
 )  # fmt: skip
-NETWORKS = (NETWORK, SECOND_NETWORK, BYTE_NETWORK)
+NETWORKS = (NETWORK, SECOND_NETWORK, BYTE_NETWORK, FROM_RUN)
 BYTES = Tokenization(tokenizer="bytes")
 MOST_BYTES = 64_000_000  # of the text are read by the ensemble; counting alone reads all of it
 CHOOSING_PART = 0.1  # of the training text is kept from the parts

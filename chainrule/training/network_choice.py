@@ -54,7 +54,7 @@ CANDIDATES = (
 
 def leaves_network_open(request: Request) -> bool:
     """Whether a single network within a time is all that was asked for, of a text that can be read twice."""
-    return request.one and is_open(replace(request, one=False)) and "-" not in request.inputs
+    return request.one and request.start is None and is_open(replace(request, one=False)) and "-" not in request.inputs
 
 
 def choose_network(request: Request, train_part: TrainPart) -> Request:

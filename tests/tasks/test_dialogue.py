@@ -19,7 +19,7 @@ from chainrule.generation.answers import Answer, answer, compare_answers
 from chainrule.models.contract import IGNORE, Batch, cross_entropy
 from chainrule.runs.folder import Run
 from chainrule.tasks._conversation_rows import ConversationBatches, Rows, cut_at_turns, encode_conversations
-from chainrule.tasks._dialogue_figures import ENDED, bytes_per_token, loss_of_rows, questions_of
+from chainrule.tasks._dialogue_figures import ENDED, bytes_per_token, loss_of_rows, measure, questions_of
 from chainrule.tasks.base import Material
 from chainrule.tasks.dialogue import Settings, Task
 from chainrule.text.base import Tokenizer
@@ -222,6 +222,20 @@ def test_answers_of_two_models_side_by_side(by_heart: Path):
     [found] = compare_answers((untrained, BYTES), (run.model, run.tokenizer), [question], ["2"])
     assert (found.question, found.expected, found.after) == (tuple(question), "2", Answer("2", True))
     assert found.before == answer(untrained, BYTES, [question])[0] != found.after
+
+
+def test_an_empty_answer_is_none(by_heart: Path):
+    """As a model that has learned nothing but where answers end would give."""
+    run = Run(by_heart)
+    rows, end = rows_of(), run.tokenizer.answer_ends[0]
+
+    class Ending(type(run.model)):  # type: ignore[misc]
+        def output(self, hidden: torch.Tensor) -> torch.Tensor:
+            return super().output(hidden) + 100.0 * (torch.arange(self.vocabulary_size) == end)
+
+    model = Ending(run.model.config, run.model.vocabulary_size, run.model.eos).eval()
+    assert answer(model, run.tokenizer, [talks()[2][:1]]) == [Answer("", True)]
+    assert measure(model, run.tokenizer, rows, None, questions_of(talks(), 9))["figures"] == {ENDED: 0.0}
 
 
 def test_an_answer_that_does_not_end_is_told(by_heart: Path):
