@@ -186,7 +186,7 @@ def first_named(names: Sequence[str], record: Mapping[str, object]) -> str | Non
 def _fields(record: Mapping[str, object]) -> str:
     names = list(record)[:12]
     if "chosen" in record and "rejected" in record:
-        return "it has a chosen and a rejected answer, which are for --task preferences"
+        return "it has a chosen and a rejected answer, which are for learning preferences (--task preferences)"
     hint = next(filter(None, (did_you_mean(name, (*LISTS, *QUESTIONS, *ANSWERS)) for name in names)), "")
     listed = ", ".join(f"'{name}'" for name in names) or "none"
     return f"its fields are {listed}{hint or f'; write an object such as {FORMS}'}"

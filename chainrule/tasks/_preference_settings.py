@@ -11,6 +11,7 @@ DEFAULTS = {  # those of the papers
     "orpo": {"odds_weight": 0.1},
     "simpo": {"beta": 2.0, "gamma": 0.5},
 }
+RATES = {"dpo": 0.1, "orpo": 1.0, "simpo": 0.1}  # of learning, as a share of the usual one of training that goes on
 NUMBERS = ("beta", "gamma", "odds_weight")
 
 

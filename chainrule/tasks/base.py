@@ -107,6 +107,12 @@ class Task:
             )
 
     @classmethod
+    def suggest(cls, recipe: Any, settings: Any) -> dict[str, Any]:
+        """Settings of training that suit this task better than those of a recipe that begins from a run; what the user
+        names stays."""
+        return {}
+
+    @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         """Refuse settings of training with which this task cannot be learned."""
 

@@ -21,7 +21,7 @@ from chainrule.data.preferences import Preference, read_preferences
 from chainrule.errors import UserError
 from chainrule.evaluation.figures import Evaluation, loss_figures
 from chainrule.evaluation.validation import Validate, Validation
-from chainrule.generation.answers import answer
+from chainrule.generation.answers import answer, compare_answers
 from chainrule.runs.records import DataConfig, PartConfig
 from chainrule.tasks import base
 from chainrule.tasks._dialogue_figures import fits
@@ -34,9 +34,10 @@ from chainrule.tasks._preference_figures import (
     measure_pairs,
 )
 from chainrule.tasks._preference_rows import PairRows, PreferenceBatches, encode_pairs
+from chainrule.tasks._preference_settings import RATES
 from chainrule.tasks._preference_settings import Settings as Settings
 from chainrule.tasks.base import FOLDER, LANGUAGE, RESERVED_PART, Material, Prepared
-from chainrule.tasks.dialogue import split_talks, written
+from chainrule.tasks.dialogue import COMPARED, split_talks, written
 from chainrule.text.chat import Message
 from chainrule.text.rendering import shown_parts
 from chainrule.text.role_tokens import with_roles
@@ -93,6 +94,11 @@ class Task(base.Task):
             raise UserError(f"{name} is a model for {module.TASK}, not for conversations; begin from a language model")
 
     @classmethod
+    def suggest(cls, recipe: Any, settings: Settings) -> dict[str, Any]:
+        """Smaller steps where nothing but a margin is asked for: large ones spoil what the model can say."""
+        return {"learning_rate": recipe.learning_rate * RATES[settings.method]}
+
+    @classmethod
     def check_recipe(cls, recipe: Any) -> None:
         if recipe.engine != "torch":
             raise UserError(f"preferences are learned by the engine torch alone, got {recipe.engine}; leave it out")
@@ -144,9 +150,13 @@ class Task(base.Task):
         return PairRows.load(self.folder / FOLDER / "validation.safetensors")
 
     @cached_property
-    def held_out_prompts(self) -> list[list[Message]]:
-        lines = (self.folder / FOLDER / HELD_OUT).read_text(encoding="utf-8").splitlines()
-        return [[Message(each["role"], each["content"]) for each in json.loads(line)["prompt"]] for line in lines]
+    def held_out(self) -> list[list[Message]]:
+        """The prompts that were kept aside, each with its chosen answer."""
+        found = []
+        for line in (self.folder / FOLDER / HELD_OUT).read_text(encoding="utf-8").splitlines():
+            pair = json.loads(line)
+            found.append([Message(each["role"], each["content"]) for each in [*pair["prompt"], *pair["chosen"]]])
+        return found
 
     def batches(self, recipe: Any) -> PreferenceBatches:
         return PreferenceBatches(self.rows, self.tokenizer.eos, recipe.batch_size * recipe.window, recipe.seed)
@@ -222,6 +232,14 @@ class Task(base.Task):
         other = "".join(text for text, _ in shown_parts(self.tokenizer, rejected[is_other], is_other[is_other]))
         return [*shown_parts(self.tokenizer, chosen, is_asked), (f"\nrather than: {other}", False)]
 
+    def compare(self, before: Any, after: Any) -> list[base.Said]:
+        """Answers to some prompts that were kept aside, beside the chosen ones."""
+        reads = getattr(after, "context_length", None)
+        talks = [talk for talk in self.held_out if fits(self.tokenizer, talk[:-1], reads)][:COMPARED]
+        prompts, expected = [talk[:-1] for talk in talks], [talk[-1].text for talk in talks]
+        found = compare_answers((before, self.tokenizer), (after, self.tokenizer), prompts, expected)
+        return [base.Said(each.question[-1].text, each.before.text, each.after.text, each.expected) for each in found]
+
     def describe(self, batch: TrainingBatch) -> str:
         said = self.tokenizer.decode(batch.inputs[0, 0][:16], skip_special_tokens=False)
         return f"a batch of pairs that begins with {said!r}"
@@ -229,7 +247,7 @@ class Task(base.Task):
     def sampler(self, model: Any) -> Callable[[], str] | None:
         """A prompt that was kept aside, with the model's answer to it."""
         reads = getattr(model, "context_length", None)
-        asked = next((each for each in self.held_out_prompts if fits(self.tokenizer, each, reads)), None)
+        asked = next((each[:-1] for each in self.held_out if fits(self.tokenizer, each[:-1], reads)), None)
         if asked is None:
             return None
         return lambda: f"{asked[-1].text}\n→ {answer(model, self.tokenizer, [asked])[0].text}"

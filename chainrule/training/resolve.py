@@ -75,7 +75,7 @@ def resolve(request: Request) -> Resolved:
     is_sized = request.size is not None or request.config is not None or start is not None
     if counts:
         return Resolved(task, settings.task, architecture, module, config, None, is_sized=is_sized)
-    recipe, chosen = _resolve_recipe(request, module, architecture, config, settings.recipe)
+    recipe, chosen = _resolve_recipe(request, task, module, architecture, config, settings)
     task.check_recipe(recipe)
     return Resolved(
         task, settings.task, architecture, module, config, recipe, chosen, settings.model, is_sized, start=start
@@ -217,12 +217,12 @@ def _refuse_budget(request: Request, task: type[Task], architecture: str) -> Non
 
 
 def _resolve_recipe(
-    request: Request, module: ModuleType, architecture: str, config: Any, named: dict[str, Any]
+    request: Request, task: type[Task], module: ModuleType, architecture: str, config: Any, settings: _Settings
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe, and the settings of it that were named, a default budget among them where there is none."""
     from chainrule.training.checks import check_recipe
 
-    chosen = dict(named)
+    chosen = dict(settings.recipe)
     if not any(name in chosen for name in BUDGETS):
         chosen["minutes"] = DEFAULT_MINUTES
     optimizer, where = chosen.get("optimizer"), "the settings of training"
@@ -230,7 +230,8 @@ def _resolve_recipe(
         recipe = override(default_recipe(module, config, optimizer), chosen, where)
     else:
         lora = override(Recipe(), {"lora": chosen.get("lora", False)}, where).lora
-        recipe = override(finetuning_recipe(module, config, optimizer, lora), chosen, where)
+        usual = finetuning_recipe(module, config, optimizer, lora)
+        recipe = override(replace(usual, **task.suggest(usual, settings.task)), chosen, where)
         if "micro_batches" not in chosen:
             recipe = replace(recipe, micro_batches=micro_batches(config, recipe.batch_size, recipe.window))
     check_recipe(recipe, architecture, module, config, request.tensorboard)

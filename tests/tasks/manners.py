@@ -49,6 +49,6 @@ def train_base(folder: Path, steps: int = 80) -> Run:
 def train(folder: Path, start: Run, **settings: object) -> Run:
     """Its preferences, measured on sums that are kept aside."""
     pairs, other = write(folder / "pairs.jsonl"), write(folder / "other.jsonl", HELD_OUT)
-    plain = {"steps": 24, "batch_size": 16, "window": 64, "evaluations": 2, "overwrite": True}
+    plain = {"steps": 48, "batch_size": 16, "window": 64, "evaluations": 2, "overwrite": True}
     given = {"path": folder / "manners", "validation": other, **plain, **settings}
     return Run(chainrule.train_preferences(pairs, start, **given).path)

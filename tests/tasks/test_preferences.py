@@ -261,7 +261,13 @@ def weights(run: Run) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"lora": True}, {"method": "orpo", "odds_weight": 1.0, "steps": 48}, {"method": "simpo"}, {"top_layers": 1}],
+    [
+        {},
+        {"lora": True},
+        {"method": "orpo", "odds_weight": 1.0},
+        {"method": "simpo"},
+        {"top_layers": 1, "learning_rate": 0.003},
+    ],
     ids=str,
 )
 def test_preferred_answers_become_likelier(base: Run, settings: dict[str, Any], tmp_path: Path):
@@ -410,6 +416,7 @@ def test_a_run_keeps_its_pairs_and_settings(base: Run, tmp_path: Path):
     run = train(tmp_path, base, method="simpo", steps=2)
     data = run.config["data"]
     assert (data["method"], data["beta"], data["gamma"]) == ("simpo", 2.0, 0.5)
+    assert run.config["training"]["recipe"]["learning_rate"] == pytest.approx(0.003 / 10)
     assert data["text"]["train"]["documents"] == len(LEARNED) and data["unit"] == "pair"
     lines = (run.path / "tokens" / "validation.jsonl").read_text(encoding="utf-8").splitlines()
     n, m = HELD_OUT[0]
