@@ -47,14 +47,14 @@ def compare(before: Any, after: Any, task: Task, recipe: Any, inputs: list[str])
 
 
 def _neutral_text(tokenizer: Tokenizer) -> tuple[np.ndarray, int] | None:
-    """The beginning of a text that is always there and that nobody fine-tunes on: its tokens, and its bytes with the
-    line ends; None where tokens do not spell it."""
+    """The beginning of a text that is always there and that nobody fine-tunes on: its tokens, and how many bytes it
+    has; None where tokens do not spell it."""
     batch: Documents = next(Corpus([DEFAULT_CORPUS], Reading()).batches())
     documents = batch.select(batch.sizes.cumsum() <= NEUTRAL_BYTES)
     stream = stream_of(tokenizer, documents)
     if tokenizer.find_changed(documents, stream[1:]).any():
         return None
-    return stream, int(documents.sizes.sum()) + len(documents)
+    return stream, int(documents.sizes.sum())
 
 
 def write_report(folder: Path, found: BeforeAfter, after: Evaluation | None) -> list[str]:
