@@ -5,7 +5,13 @@ from pathlib import Path
 
 from chainrule import registry
 
-MADE_OF_OTHERS = ("cache", "ensemble", "mix", "wordnetwork")  # models that are not trained by themselves
+MADE_OF_OTHERS = (
+    "cache",
+    "ensemble",
+    "mix",
+    "tokennetwork",
+    "wordnetwork",
+)  # models that are not trained by themselves
 
 
 def model_names() -> list[str]:

@@ -32,15 +32,15 @@ class Beginning(NamedTuple):
 
 
 class Hypotheses(NamedTuple):
-    """Ways to go on with tokens after the known ones of a beginning, as a tree: each is the one at `parent` with a token
-    more, and the first has none. "The rest" is what they leave of the beginning."""
+    """Ways to go on with tokens after the known ones of a beginning, as a tree: each has a token more than the one at
+    `parent`, and the first none. The rest is what they leave of the beginning."""
 
     parent: np.ndarray  # (hypotheses,); -1 for the first
     token: np.ndarray
     column: np.ndarray  # the token's place in the order of spellings
     depth: np.ndarray  # how many tokens it has
-    is_empty: np.ndarray  # whether its tokens are all of u
-    bounds: np.ndarray  # (hypotheses, 257): tokens in bounds[b] : bounds[b + 1] begin with the rest of u and byte b
+    is_empty: np.ndarray  # whether there is no rest
+    bounds: np.ndarray  # (hypotheses, 257): tokens in bounds[b] : bounds[b + 1] begin with the rest and byte b
 
 
 class TokenPaths:

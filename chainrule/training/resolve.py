@@ -25,6 +25,7 @@ MADE_OF_RUNS = {  # architectures that are made of other models, and how
     "mix": "chainrule mix RUN RUN",
     "cache": "chainrule mix RUN RUN --cache",
     "ensemble": "chainrule train TEXT --minutes 5",
+    "tokennetwork": "chainrule train TEXT --from RUN --minutes 5, which makes one as a part of an ensemble",
     "wordnetwork": "chainrule train TEXT --minutes 5, which makes one as a part of an ensemble",
 }
 

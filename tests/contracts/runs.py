@@ -15,7 +15,7 @@ COUNTING = [
 LEARNING = [*(name for name in ARCHITECTURES if name not in COUNTING), "convolution"]
 LANGUAGE = [*COUNTING, *LEARNING, "mix", "ensemble"]
 ALL = [*LANGUAGE, "conditional", "tagger"]
-PARTS = ["cache", "wordnetwork"]  # never a run by themselves; the mix here has a cache
+PARTS = ["cache", "tokennetwork", "wordnetwork"]  # never a run by themselves; the mix here has a cache
 
 TEXT = "".join(f"the {'red' if i % 3 else 'old'} cow eats {'hay' if i % 2 else 'grass'}\n" for i in range(60))
 READING = {"tokenizer": "bytes", "unit": "line"}

@@ -149,6 +149,24 @@ def test_a_later_token_never_changes_an_earlier_logit_of_a_long_text(kind: str):
         assert not torch.equal(found[:, cut], whole[:, cut])
 
 
+@pytest.mark.parametrize("kind", ["rotary", "learned", "sinusoidal", "none"])
+@torch.no_grad()
+def test_branches_are_read_as_the_texts_that_they_are(kind: str):
+    """After five words come 1, or 2, or 2 and 3; these are taken back, and 4 comes."""
+    model = make(positions=kind, num_key_value_heads=2, deviation=0.2)
+    read = WORDS[:1, :5]
+    _, before = model.step(read, model.start(1))
+    sees = torch.ones(3, 8, dtype=torch.bool).tril(5)
+    sees[1:, 5] = False
+    hidden, after = model.read_branches(torch.tensor([1, 2, 3]), torch.tensor([5, 5, 6]), sees, before)
+    found = model.output(hidden)[0]
+    for row, branch in enumerate(([1], [2], [2, 3])):
+        expected = predict(model, np.append(read[0], branch)[None])[0, -1]
+        torch.testing.assert_close(found[row], expected, rtol=0, atol=1e-5)
+    goes_on, _ = model.step(np.array([[4]]), model.rewind(after, before, read[:, :0]))
+    torch.testing.assert_close(goes_on[0, 0], predict(model, np.append(read[0], 4)[None])[0, -1], rtol=0, atol=1e-5)
+
+
 # Settings, one by one
 
 
