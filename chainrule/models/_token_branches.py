@@ -95,8 +95,7 @@ def weigh(
         here = np.flatnonzero(found.depth == depth)
         if depth:
             above = found.parent[here]
-            chance = chances[row[above], found.column[here]]
-            weight[here] = np.where(found.is_alone[here], 1.0, weight[above] * chance)
+            weight[here] = weight[above] * chances[row[above], found.column[here]]
             is_read[here] = is_read[above] & (weight[here] >= SMALLEST_SHARE * mass[beginning[here]]) & (depth <= room)
             row[here] = row[above]
             asked = here[is_read[here]]

@@ -24,14 +24,21 @@ KEEPING = {"ByteLevel", "Split", "Digits"}  # the steps of a pre-tokenizer that 
 Path = tuple[int, ...]  # tokens
 
 
+class Beginning(NamedTuple):
+    """What was read since the last certain end of a piece, and its first tokens that are certain all the same."""
+
+    text: bytes = b""
+    known: Path = ()
+
+
 class Hypotheses(NamedTuple):
-    """The ways to begin u with tokens, as a tree: each is the one at `parent` with a token more. The first has none."""
+    """Ways to go on with tokens after the known ones of a beginning, as a tree: each is the one at `parent` with a token
+    more, and the first has none. "The rest" is what they leave of the beginning."""
 
     parent: np.ndarray  # (hypotheses,); -1 for the first
     token: np.ndarray
     column: np.ndarray  # the token's place in the order of spellings
     depth: np.ndarray  # how many tokens it has
-    is_alone: np.ndarray  # whether it is the only one that u leaves
     is_empty: np.ndarray  # whether its tokens are all of u
     bounds: np.ndarray  # (hypotheses, 257): tokens in bounds[b] : bounds[b + 1] begin with the rest of u and byte b
 
@@ -55,28 +62,36 @@ class TokenPaths:
         self._alive = lru_cache(REMEMBERED)(self._find_alive)
         self._bounds = cache(self._find_bounds)
 
-    def _advance(self, beginning: bytes, byte: int) -> tuple[tuple[int, ...], bytes]:
+    def _advance(self, before: Beginning, byte: int) -> tuple[Path, Beginning]:
         """What the next byte makes certain: tokens that are now known, and the beginning after them."""
-        text, known = beginning + bytes([byte]), []
+        text, known, new = before.text + bytes([byte]), before.known, []
         while (broken := _broken(text)) is not None:
-            known += self._tokens(text[: broken.start]) + self._bytes(text[broken])
-            text = text[broken.stop :]
+            new += self.close(Beginning(text[: broken.start], known)) + self._bytes(text[broken])
+            text, known = text[broken.stop :], ()
         whole, rest = _split(text)
         if whole and not rest:
             end = self._certain(whole)
-            known += self._tokens(whole, end)
-            text = whole[end:]
-            if len(text) > MOST_BYTES:
-                tokens = list(self._along(self._pieces(text.decode()), text))
-                ends = np.cumsum([len(self._spelled[id]) for id in tokens])
-                count = int(np.searchsorted(ends, len(text) - MOST_BYTES // 2, side="right"))
-                known, text = known + tokens[:count], text[int(ends[count - 1]) if count else MOST_BYTES // 2 :]
-        return tuple(known), text
+            read = len(self._spell(known))
+            if end >= read:
+                new += self._after(known, self._tokens(text, end), text[read:end])
+                text, known = text[end:], known if not end else ()
+        paths = [path[len(known) :] for path in self._alive(text) if path[: len(known)] == known]
+        shared = _shared(paths)
+        new, known = [*new, *shared], known + shared
+        if len(text) > MOST_BYTES:
+            text, known = text[len(self._spell(known)) :][-MOST_BYTES:], ()
+        return tuple(new), Beginning(text, known)
 
-    def close(self, beginning: bytes) -> list[int]:
-        """The tokens of a beginning after which nothing comes."""
-        whole, rest = _split(beginning)
-        return self._tokens(whole) + self._bytes(rest)
+    def close(self, beginning: Beginning) -> list[int]:
+        """The tokens of a beginning after which nothing comes; without those that are known."""
+        whole, rest = _split(beginning.text)
+        left = beginning.text[len(self._spell(beginning.known)) :]
+        return self._after(beginning.known, [*self._tokens(whole), *self._bytes(rest)], left)
+
+    def _after(self, known: Path, tokens: list[int], left: bytes) -> list[int]:
+        """The tokens after those that are known; where these are others, those of the bytes that they leave."""
+        goes_on = tuple(tokens[: len(known)]) == known
+        return tokens[len(known) :] if goes_on else self._tokenize(byte_level(left))
 
     def _find_alive(self, beginning: bytes) -> tuple[Path, ...]:
         """Tokens of some of the first bytes of a beginning whose rest, if any, begins a token, longer than it."""
@@ -91,32 +106,39 @@ class TokenPaths:
         return tuple(path for path in dict.fromkeys(found) if self._goes_on(self._left(path, beginning)))
 
     def _left(self, path: Path, beginning: bytes) -> bytes:
-        return beginning[sum(len(self._spelled[token]) for token in path) :]
+        return beginning[len(self._spell(path)) :]
 
     def _goes_on(self, rest: bytes) -> bool:
         bounds = self._bounds(rest)
         return not rest or bool(bounds[0] < bounds[-1])
 
-    def _hypotheses(self, beginning: bytes) -> Hypotheses:
-        alive = self._alive(beginning)
-        closed = {path[:count] for path in alive for count in range(len(path) + 1)}
-        paths = sorted(closed or {()}, key=len)
+    def _hypotheses(self, beginning: Beginning) -> Hypotheses:
+        text, known = beginning
+        alive = [path[len(known) :] for path in self._alive(text) if path[: len(known)] == known]
+        text = text[len(self._spell(known)) :]
+        paths = sorted({(), *(path[:count] for path in alive for count in range(len(path) + 1))}, key=len)
         place = {path: i for i, path in enumerate(paths)}
-        left = [self._left(path, beginning) for path in paths]
-        depth = np.array([len(path) for path in paths])
-        nearest = min((len(path) for path in alive), default=0)
+        left = [self._left(path, text) for path in paths]
         return Hypotheses(
             parent=np.array([place[path[:-1]] if path else -1 for path in paths]),
             token=np.array([path[-1] if path else -1 for path in paths]),
             column=np.array([self._columns[path[-1]] if path else 0 for path in paths]),
-            depth=depth,
-            is_alone=(depth <= nearest) & (np.bincount(depth)[depth] == 1),
+            depth=np.array([len(path) for path in paths]),
             is_empty=np.array([not rest for rest in left]),
             bounds=np.stack([self._bounds(rest) for rest in left]),
         )
 
-    def spell(self, token: int) -> bytes:
-        return self._spelled[token]
+    def cuts(self, beginning: Beginning) -> list[list[bytes]]:
+        """What each hypothesis makes of a beginning: the spellings of its tokens, and what they leave."""
+        found, text = self.hypotheses(beginning), beginning.text[len(self._spell(beginning.known)) :]
+        cuts: list[list[bytes]] = []
+        for parent, token in zip(found.parent.tolist(), found.token.tolist(), strict=True):
+            tokens = [*cuts[parent][:-1], self._spelled[token]] if parent >= 0 else []
+            cuts.append([*tokens, text[len(b"".join(tokens)) :]])
+        return cuts
+
+    def _spell(self, path: Path) -> bytes:
+        return b"".join([self._spelled[token] for token in path])
 
     def _find_bounds(self, text: bytes) -> np.ndarray:
         """Where the tokens that begin with a text and another byte are: bounds[b] : bounds[b + 1] for each byte b."""
@@ -170,6 +192,15 @@ def _broken(text: bytes) -> slice | None:
     except UnicodeDecodeError as error:
         return None if error.reason == "unexpected end of data" else slice(error.start, error.end)
     return None
+
+
+def _shared(paths: list[Path]) -> Path:
+    """The tokens that all of some paths begin with."""
+    if not paths:
+        return ()
+    first, last = min(paths), max(paths)
+    count = next((i for i, token in enumerate(first) if last[i] != token), len(first))
+    return first[:count]
 
 
 def _split(text: bytes) -> tuple[bytes, bytes]:

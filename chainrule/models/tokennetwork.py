@@ -23,7 +23,7 @@ from chainrule.layers import positions
 from chainrule.models import transformer
 from chainrule.models._bits import BYTES
 from chainrule.models._token_branches import AT_ONCE, Branches, Weighed, weigh
-from chainrule.models._token_paths import Hypotheses, TokenPaths, cannot_be_followed
+from chainrule.models._token_paths import Beginning, TokenPaths, cannot_be_followed
 from chainrule.models.contract import LanguageModel, State, check_ids
 from chainrule.models.explanation import Mixture, Share, TokenText
 from chainrule.storage import load_arrays, save_arrays
@@ -57,7 +57,7 @@ class Read:
     network: State
     tokens: tuple[int, ...]  # that the state has read
     chances: np.ndarray  # p(token) after them, in the order of spellings
-    beginning: bytes | None = None  # None: nothing was read, not even what begins a text
+    beginning: Beginning | None = None  # None: nothing was read, not even what begins a text
 
 
 class Rows:
@@ -133,16 +133,18 @@ class Model(LanguageModel):
             done, known = last, known + len(new)
         return out, Read(read.network, read.tokens, read.chances, beginnings[-1] if beginnings else read.beginning)
 
-    def _follow(self, symbols: np.ndarray, beginning: bytes | None) -> tuple[list[int], np.ndarray, list[bytes]]:
+    def _follow(
+        self, symbols: np.ndarray, beginning: Beginning | None
+    ) -> tuple[list[int], np.ndarray, list[Beginning]]:
         """The tokens that become known along symbols, how many of them after each, and the beginnings."""
         tokens: list[int] = []
         counts, beginnings = [], []
         for symbol in symbols.tolist():
             if symbol == EOS:
                 tokens += () if beginning is None else (*self.paths.close(beginning), *self.paths.between)
-                beginning = b""
+                beginning = Beginning()
             else:
-                known, beginning = self.paths.advance(beginning or b"", symbol)
+                known, beginning = self.paths.advance(beginning or Beginning(), symbol)
                 tokens += known
             counts.append(len(tokens))
             beginnings.append(beginning)
@@ -168,7 +170,7 @@ class Model(LanguageModel):
         return found
 
     def _weigh(
-        self, beginnings: Sequence[bytes], rows: np.ndarray, chances: np.ndarray, tokens: Sequence[int], read: Read
+        self, beginnings: Sequence[Beginning], rows: np.ndarray, chances: np.ndarray, tokens: Sequence[int], read: Read
     ) -> tuple[Weighed, Read]:
         """The hypotheses of beginnings, each after one of the rows that the latest tokens have made."""
         before = len(read.tokens) - len(tokens)
@@ -190,13 +192,14 @@ class Model(LanguageModel):
     def look_inside(self, ids: np.ndarray, token: int, token_text: TokenText) -> Mixture:
         """The ways to cut what was read last into tokens, and what follows by each of them."""
         _, read = self._predict(self.start(1)["rows"].rows[0], np.asarray(ids))
-        beginning = read.beginning or b""
+        beginning = read.beginning or Beginning()
         found, _ = self._weigh([beginning], np.zeros(1, np.int64), read.chances[None], [], read)
         symbols = found.weight[:, None] * found.following
         mass = symbols.sum(1)
+        cuts = [b"|".join(cut) + b"..." for cut in self.paths.cuts(beginning)]
         shares = [
             Share(
-                self._cut(found.all, int(each), beginning),
+                cuts[each].decode("utf-8", "backslashreplace"),
                 float(mass[each] / mass.sum()),
                 float(symbols[each, token] / mass[each]),
                 float(symbols[each, token] / mass.sum()),
@@ -204,15 +207,6 @@ class Model(LanguageModel):
             for each in np.flatnonzero(mass)
         ]
         return Mixture(shares, sum(share.contribution for share in shares), "how likely each way to cut the text is")
-
-    def _cut(self, hypotheses: Hypotheses, each: int, text: bytes) -> str:
-        """A hypothesis as a person would want to see it: 'the|re...'."""
-        tokens: list[bytes] = []
-        while each > 0:
-            tokens.insert(0, self.paths.spell(int(hypotheses.token[each])))
-            each = int(hypotheses.parent[each])
-        parts = [*tokens, text[len(b"".join(tokens)) :] + b"..."]
-        return "|".join(part.decode("utf-8", "backslashreplace") for part in parts)
 
     def save(self, path: Path) -> None:
         """What it is in the file; network and tokenizer beside it, in files of their own."""

@@ -190,7 +190,7 @@ class Model(NeuralModel):
             rotation = of_each[0][:, 0], of_each[1][:, 0]
         cache: KeyValues = state["cache"].extend(len(tokens))
         for index, block in enumerate(self.blocks):
-            x = block(x, Positions(rotation, bias[None]), partial(cache.write, index))
+            x = block(x, Positions(rotation, bias[None, None]), partial(cache.write, index))
         return self.norm(x), {"cache": cache}
 
     def _through(self, blocks: nn.ModuleList, x: Tensor) -> Tensor:

@@ -18,10 +18,12 @@ from chainrule.layers.lora import (
     fold_lora,
     load_lora,
     lora_parameters,
+    stacked_matrices,
     without_lora,
 )
 from chainrule.layers.softmax import Sampler, linear_cross_entropy, sampled_cross_entropy
 from chainrule.models import lstm, mlp
+from chainrule.models.contract import Batch
 from chainrule.models.transformer import FAST, GPT2, LLAMA, Config, Model
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.recipe import Recipe
@@ -332,3 +334,35 @@ def test_losses_of_a_frozen_output_layer_give_hidden_vectors_their_gradient_alon
         sampled_cross_entropy(hidden, targets, weight, bias, candidates),
     ):
         torch.testing.assert_close(torch.autograd.grad(total, hidden), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_full_rank_of_all_matrices_learns_as_the_matrices_themselves_do():
+    """With AᵀA = I, a step of B is a step of W, and one of A is of second order: losses of 40 steps agree to 1 %."""
+    texts = torch.randint(7, (40, 4, 13), generator=torch.Generator().manual_seed(0)).sort(-1).values
+    curves = []
+    for is_lora in (False, True):
+        model = build().train()
+        matrices = [model.get_submodule(name).weight for name in stacked_matrices(model)]
+        rank = max(max(each.shape) for each in matrices)
+        if is_lora:
+            add_lora(model, LoRA(rank=rank, alpha=float(rank)))
+            for name, each in lora_parameters(model).items():
+                if name.endswith(".A"):
+                    torch.nn.init.orthogonal_(each)
+        else:
+            model.requires_grad_(False)
+            for each in matrices:
+                each.requires_grad_(True)
+        optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], 0.05)
+        losses = []
+        for text in texts:
+            loss = model.loss(Batch(text[:, :-1], text[:, 1:]))
+            optimizer.zero_grad()
+            (loss.total / loss.count).backward()
+            optimizer.step()
+            losses.append(float(loss.total.detach()) / loss.count)
+        curves.append(losses)
+    full, low_rank = curves
+    assert full[-1] < 0.9 * full[0]
+    for one, other in zip(full, low_rank, strict=True):
+        assert other == pytest.approx(one, rel=0.01)

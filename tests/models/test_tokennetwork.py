@@ -13,6 +13,7 @@ from chainrule.evaluation.score import score_documents
 from chainrule.interop.gguf.read import find_smollm2, read_gguf
 from chainrule.models import lstm, transformer
 from chainrule.models._bits import predict_bits, score_bits
+from chainrule.models._token_paths import Beginning
 from chainrule.models.contract import State
 from chainrule.models.tokennetwork import Model, can_be_seen_by_bytes, why_not_by_bytes
 from chainrule.nest import add_rows, remove_row, select_rows
@@ -171,13 +172,14 @@ def test_the_tokens_of_the_text_are_always_among_the_hypotheses(tokenizer: Token
     expected = tuple(tokenizer.encode(text).tolist())
     ends = np.cumsum([len(tokenizer.token_bytes[id]) for id in expected])
     known: list[int] = []
-    beginning = b""
+    beginning = Beginning()
     for count, byte in enumerate(text.encode(), 1):
         new, beginning = model.paths.advance(beginning, byte)
         known += new
         read = expected[: int(np.searchsorted(ends, count, side="right"))]
         assert tuple(known) == read[: len(known)]
-        assert read[len(known) :] in model.paths._find_alive(beginning)
+        spelled = [tokenizer.token_bytes[id] for id in read[len(known) :]]
+        assert spelled in [cut[:-1] for cut in model.paths.cuts(beginning)]
     assert [*known, *model.paths.close(beginning)] == list(expected)
 
 
