@@ -121,12 +121,14 @@ def check_sample(case: Case, found: Any) -> None:
 
 
 def check_chat(case: Case, found: Any) -> None:
-    """The answer goes on with a transcript; the next one is that of the whole conversation, read anew."""
+    """The answer goes on with a transcript, unless the run has a style of its own; the next one is that of the whole
+    conversation, read anew."""
     run = case.load()
-    stop = ("\nUser:", "\nAssistant:")
-    (alone,) = run.samples(f"User: {QUESTION}\nAssistant:", stop=stop, **DRAWN)
-    assert found["answer"] == alone.text.removeprefix(" ")
-    assert [each["id"] for each in found["tokens"]] == list(alone.ids)
+    if run.tokenizer.chat is None:
+        stop = ("\nUser:", "\nAssistant:")
+        (alone,) = run.samples(f"User: {QUESTION}\nAssistant:", stop=stop, **DRAWN)
+        assert found["answer"] == alone.text.removeprefix(" ")
+        assert [each["id"] for each in found["tokens"]] == list(alone.ids)
     kept, anew = (ChatSession(run.model, run.tokenizer, Sampling(temperature=0.0, max_tokens=5)) for _ in range(2))
     for question in (QUESTION, "hay"):
         answer = "".join(kept.ask(question))
