@@ -137,6 +137,9 @@ def _modern(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Before version 0.2, the sources of a mixture stood in training.json; now they are a file beside the tokens."""
     if not isinstance(values, dict):
         raise TypeError(f"it holds a {type(values).__name__}")
+    values["recipe"] = {
+        name: tuple(each) if isinstance(each, list) else each for name, each in values["recipe"].items()
+    }
     sources = Sources(tuple(values.get("first_shards", (0,))), tuple(values.get("weights", (1.0,))))
     file = folder / FOLDER / SOURCES
     if len(sources.first_shards) > 1:
