@@ -22,7 +22,7 @@ from chainrule.training.checkpoint import Checkpoint, Checkpoints
 from chainrule.training.context import Position, TrainingContext
 from chainrule.training.engine import advance_by
 from chainrule.training.interrupt import StopRequest, stop_requests
-from chainrule.training.memory import memory_bytes
+from chainrule.training.memory import give_back_freed_memory, memory_bytes
 from chainrule.training.optimizer import Optimizer
 from chainrule.training.origin import OUTPUT, Origin, watched
 from chainrule.training.recipe import Recipe
@@ -277,6 +277,7 @@ class Trainer:
 
     def _evaluate(self, validate: Validate) -> None:
         position = self.position
+        give_back_freed_memory()
         with self._averaged(), threads(self._threads):
             found = validate(self.model)
             is_best = isfinite(found.rank) and (position.best_loss is None or found.rank < position.best_loss)
