@@ -54,7 +54,6 @@ def model(tokenizer: Tokenizer) -> Model:
 def asks_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The network is asked about every hypothesis, however small its share."""
     monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_SHARE", 0)
-    monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_GUESS", 0)
 
 
 def one_by_one(model: Model, stream: np.ndarray) -> tuple[np.ndarray, State]:
@@ -188,7 +187,6 @@ def test_hypotheses_of_hardly_any_share_change_little(model: Model, monkeypatch:
     stream = stream_of(VERSES)
     quick = -model.score(stream).mean()
     monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_SHARE", 0)
-    monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_GUESS", 0)
     assert abs(quick + model.score(stream).mean()) < 0.003
 
 
