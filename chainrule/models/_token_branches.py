@@ -12,8 +12,7 @@ from chainrule.models._token_paths import Hypotheses
 from chainrule.models.contract import State
 from chainrule.models.transformer import Model
 
-SMALLEST_SHARE = 0.01  # of a hypothesis' tokens beside those of fewer tokens: below it the network is not asked
-SMALLEST_GUESS = 1e-6  # of what follows, too, as far as the row says that stands in
+SMALLEST_SHARE = 1e-3  # of a hypothesis beside those of fewer tokens: below it the network is not asked
 FLOOR = 1e-5  # the share of 1/257 in every prediction, so that no byte is impossible
 AT_ONCE = 256  # tokens whose distributions are made at one time
 
@@ -97,25 +96,16 @@ def weigh(
         if depth:
             above = found.parent[here]
             weight[here] = weight[above] * chances[row[above], found.column[here]]
+            is_read[here] = is_read[above] & (weight[here] >= SMALLEST_SHARE * mass[beginning[here]]) & (depth <= room)
             row[here] = row[above]
-        following[here] = _add_up(chances, row, found, here)
-        if depth:
-            beside = mass[beginning[here]]
-            is_read[here] = is_read[above] & (weight[here] >= SMALLEST_SHARE * beside) & (depth <= room)
-            is_read[here] &= weight[here] * following[here].sum(1) >= SMALLEST_GUESS * beside
             asked = here[is_read[here]]
             row[asked], new = branches.read(row[asked], found.token[asked])
             chances = np.concatenate([chances, *new]) if new else chances
-            following[asked] = _add_up(chances, row, found, asked)
-        np.add.at(mass, beginning[here], weight[here] * following[here].sum(1))
+        sums = np.empty((len(here), BYTES))
+        _add_between(chances, row[here], found.bounds[here], found.is_empty[here], sums)
+        following[here] = sums
+        np.add.at(mass, beginning[here], weight[here] * sums.sum(1))
     return Weighed(found, weight, following)
-
-
-def _add_up(chances: np.ndarray, row: np.ndarray, found: Hypotheses, here: np.ndarray) -> np.ndarray:
-    """p(a token that begins with the rest and a symbol) in the rows of some hypotheses: (hypotheses, 257)."""
-    sums = np.empty((len(here), BYTES))
-    _add_between(chances, row[here], found.bounds[here], found.is_empty[here], sums)
-    return sums
 
 
 @kernel_of_sums

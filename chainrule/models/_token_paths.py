@@ -17,7 +17,7 @@ from chainrule.text.base import Tokenizer, byte_level
 
 LETTER = "a"
 PROBES = ("", LETTER, "l", "e", "\n")  # what follows may move a cut: before a word's space, in 'll, 're, white space
-MOST_BYTES = 256  # of a beginning: in longer pieces, all but the last half is taken to be cut as it is
+MOST_BYTES = 256  # of a beginning: of longer pieces, what is known is left out
 REMEMBERED = 1 << 14  # beginnings whose hypotheses are kept
 KEEPING = {"ByteLevel", "Split", "Digits"}  # the steps of a pre-tokenizer that only cut
 
@@ -50,7 +50,6 @@ class TokenPaths:
         spelled = tokenizer.token_bytes
         ids = sorted((id for id, each in enumerate(spelled) if each), key=spelled.__getitem__)
         self.order = np.array([*ids, tokenizer.eos], np.int64)  # the ids in that order, the end of a text last
-        self.num_texts = len(ids)
         self._columns = {id: column for column, id in enumerate(ids)}
         self._spelled, self._sorted = spelled, [spelled[id] for id in ids]
         self._backend, self._model = tokenizer.backend, tokenizer.backend.model
@@ -79,7 +78,8 @@ class TokenPaths:
         shared = _shared(paths)
         new, known = [*new, *shared], known + shared
         if len(text) > MOST_BYTES:
-            text, known = text[len(self._spell(known)) :][-MOST_BYTES:], ()
+            left = text[len(self._spell(known)) :]
+            text, known = left if len(left) <= MOST_BYTES else b"", ()
         return tuple(new), Beginning(text, known)
 
     def close(self, beginning: Beginning) -> list[int]:

@@ -11,7 +11,7 @@ import torch
 from chainrule.errors import UserError
 from chainrule.evaluation.score import score_documents
 from chainrule.interop.gguf.read import find_smollm2, read_gguf
-from chainrule.models import lstm, transformer
+from chainrule.models import ensemble, lstm, transformer
 from chainrule.models._bits import predict_bits, score_bits
 from chainrule.models._token_paths import Beginning
 from chainrule.models.contract import State
@@ -54,7 +54,6 @@ def model(tokenizer: Tokenizer) -> Model:
 def asks_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The network is asked about every hypothesis, however small its share."""
     monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_SHARE", 0)
-    monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_GUESS", 0)
 
 
 def one_by_one(model: Model, stream: np.ndarray) -> tuple[np.ndarray, State]:
@@ -188,7 +187,6 @@ def test_hypotheses_of_hardly_any_share_change_little(model: Model, monkeypatch:
     stream = stream_of(VERSES)
     quick = -model.score(stream).mean()
     monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_SHARE", 0)
-    monkeypatch.setattr("chainrule.models._token_branches.SMALLEST_GUESS", 0)
     assert abs(quick + model.score(stream).mean()) < 0.003
 
 
@@ -205,6 +203,15 @@ def test_saved_is_loaded(model: Model, tmp_path: Path):
     model.save(tmp_path / "model.safetensors")
     loaded = Model.load(tmp_path / "model.safetensors")
     np.testing.assert_array_equal(loaded.score(stream_of(MIXED)), model.score(stream_of(MIXED)))
+
+
+def test_it_is_a_part_of_an_ensemble(model: Model, tmp_path: Path):
+    made = ensemble.Model(ensemble.Config(dynamic=False), [model], ["network"])
+    stream = stream_of(MIXED)
+    np.testing.assert_allclose(made.score(stream), model.score(stream), rtol=1e-2, atol=1e-2)
+    made.save(tmp_path / "model.safetensors")
+    loaded = ensemble.Model.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(loaded.score(stream), made.score(stream))
 
 
 def test_what_cannot_be_seen_by_bytes_is_refused(tokenizer: Tokenizer, model: Model):
