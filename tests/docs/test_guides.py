@@ -98,6 +98,7 @@ def test_every_command_of_a_guide_works(page: Path, folder: Path, tmp_path: Path
         "serving",
         "dialogue",
         "preferences",
+        "finetuning",
     ):  # these train what they use
         run_on_terminal("chainrule train poems.txt", folder, environment)
     for command in (line for block in blocks(page) for line in commands_of(block)):
@@ -109,7 +110,7 @@ def test_the_commands_of_the_readme_work(folder: Path, tmp_path: Path) -> None:
     found = [line for block in blocks(ROOT / "README.md", "") for line in block.splitlines()]
     commands = [line.partition("#")[0].strip() for line in found if line.startswith("chainrule ")]
     (serve,) = (command for command in commands if command.startswith("chainrule serve"))
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands:
         if command != serve:
             printed = run_on_terminal(with_small_budgets(command), folder, environment)
