@@ -57,7 +57,7 @@ from chainrule.training.ensemble_parts import (
 from chainrule.training.pretrained import bits_per_byte, find_pretrained
 from chainrule.training.recipe import BEGINS_FROM_RUN, Recipe
 from chainrule.training.request import Request, default_name
-from chainrule.training.tuned_part import Tuned, joins_bytes, open_part, tune
+from chainrule.training.tuned_part import Tuned, asking_threads, joins_bytes, open_part, tune
 
 ARCHITECTURE = "ensemble"
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
@@ -261,7 +261,7 @@ def ask_parts(
     model: Model, stream: np.ndarray, ask_contexts: Callable[[contextmixing.Model, np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """What the parts predict of a stream, as `Model.ask` gives it, but that contexts need no copy of their counts."""
-    with considerate_waits():
+    with considerate_waits(), asking_threads(model.parts):
         asked = [
             ask_contexts(part, stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
             for part in model.parts

@@ -4,7 +4,8 @@ Whether all its weights learn or low-rank updates (LoRA) is found by two short t
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfile, copytree
@@ -18,6 +19,7 @@ from chainrule.evaluation.score import stream_of
 from chainrule.kernels.waiting import considerate_waits
 from chainrule.models import tokennetwork, transformer
 from chainrule.models._bits import predict_bits
+from chainrule.models.contract import LanguageModel
 from chainrule.progress import quiet, say
 from chainrule.runs.adapter import ADAPTER
 from chainrule.runs.folder import Run
@@ -34,6 +36,16 @@ FIRST_BYTES, TIMED_BYTES = 30, 300  # that are predicted before, and to find out
 TRIALS_PART = 0.12  # of the time for the network goes to each trial
 SHORTEST_TRIAL = 20.0  # seconds; where a trial would be shorter, LoRA is taken without one
 WAYS: Mapping[str, dict[str, Any]] = {"LoRA": {"lora": True}, "all weights": {"lora": False}}
+
+
+def asking_threads(parts: Sequence[LanguageModel]) -> AbstractContextManager[object]:
+    """A context for asking these parts: steps of a few tokens through a network of tokens are too small to be shared by
+    threads, which took five times as long beside other programs."""
+    if any(isinstance(part, tokennetwork.Model) for part in parts):
+        from chainrule.training.worker_pool import threads  # brings in torch
+
+        return threads(1)
+    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -96,11 +108,12 @@ def open_part(name: Path, text: Text, held_out: TokenShards, of_bytes: Tokenizer
     """The run, timed on a little text and measured on what is held out."""
     run = open_start(name)
     model = tokennetwork.Model(cast(transformer.Model, run.model), run.tokenizer)
-    with considerate_waits():
+    with considerate_waits(), asking_threads([model]):
         predict_bits(model, text.learning[:FIRST_BYTES])  # kernels are compiled
         began = time.perf_counter()
         predict_bits(model, text.learning[: TIMED_BYTES + 1])
         seconds = (time.perf_counter() - began) / TIMED_BYTES
+    with considerate_waits():
         before = _measure(run, held_out, of_bytes)
     if before is not None:
         say(f"{run.name} as it is: {before['bits_per_byte']:.3f} bits per byte of the text for validation")
