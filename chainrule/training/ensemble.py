@@ -7,12 +7,14 @@ validation text chooses nothing, so what is reported on it is what other text of
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from shutil import rmtree
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,7 +59,9 @@ from chainrule.training.ensemble_parts import (
 from chainrule.training.pretrained import bits_per_byte, find_pretrained
 from chainrule.training.recipe import BEGINS_FROM_RUN, Recipe
 from chainrule.training.request import Request, default_name
-from chainrule.training.tuned_part import Tuned, asking_threads, joins_bytes, open_part, tune
+
+if TYPE_CHECKING:
+    from chainrule.training.tuned_part import Tuned
 
 ARCHITECTURE = "ensemble"
 EVALUATED_PART = 0.12  # of the time, at the most, goes to measuring at the end
@@ -95,8 +99,14 @@ def is_open(request: Request) -> bool:
         and not request.one
         and not request.tensorboard
         and not any("=" in each for each in request.inputs)
-        and (request.start is None or joins_bytes(request.start))
+        and (request.start is None or _joins_bytes(request.start))
     )
+
+
+def _joins_bytes(start: Path) -> bool:
+    from chainrule.training.tuned_part import joins_bytes  # brings in torch
+
+    return joins_bytes(start)
 
 
 def _recipe(request: Request) -> Recipe:
@@ -135,7 +145,7 @@ class Chosen:
     model: Model
     saved: dict[str, float] = field(default_factory=dict)
     cost: float | None = None
-    tuned: Tuned | None = None  # of a training that began from a run
+    tuned: "Tuned | None" = None  # of a training that began from a run
 
 
 def train_ensemble(request: Request, train_part: TrainPart) -> Run:
@@ -210,6 +220,8 @@ def make(
     if request.start is not None:
         if not len(text.choosing):
             raise TooLittleText
+        from chainrule.training.tuned_part import open_part
+
         start = open_part(request.start, text, TokenShards(task.folder / TOKENS_FOLDER, "validation"), task.tokenizer)
         text = replace(text, choosing=from_all_over(text.choosing, start.affordable(ASKING_PART * clock.total)))
     words, speed = count_words(text.learning), measure_reading(text.learning)
@@ -222,6 +234,8 @@ def make(
         return Chosen(_ensemble(parts))
     tuned = None
     if start is not None:
+        from chainrule.training.tuned_part import tune
+
         measured = min(held_out, start.affordable(ASKING_PART * clock.total))
         asking = start.seconds_per_byte * (len(text.choosing) + measured) + start.writing_seconds
         tuned = tune(request, start, text, folder, clock.left - after - asking, train_part)
@@ -261,12 +275,20 @@ def ask_parts(
     model: Model, stream: np.ndarray, ask_contexts: Callable[[contextmixing.Model, np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """What the parts predict of a stream, as `Model.ask` gives it, but that contexts need no copy of their counts."""
-    with considerate_waits(), asking_threads(model.parts):
+    with considerate_waits(), _asking_threads(model.parts):
         asked = [
             ask_contexts(part, stream) if isinstance(part, contextmixing.Model) else predict_bits(part, stream)
             for part in model.parts
         ]
     return np.stack(asked)
+
+
+def _asking_threads(parts: Sequence[LanguageModel]) -> AbstractContextManager[object]:
+    if not any(architecture_of(part) == "tokennetwork" for part in parts):
+        return nullcontext()
+    from chainrule.training.tuned_part import one_thread
+
+    return one_thread()
 
 
 def predict_rest(text: Text, words: wordgram.Model | None, speed: float, held_out: int, clock: Clock) -> float:

@@ -4,8 +4,8 @@ Whether all its weights learn or low-rank updates (LoRA) is found by two short t
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfile, copytree
@@ -19,7 +19,6 @@ from chainrule.evaluation.score import stream_of
 from chainrule.kernels.waiting import considerate_waits
 from chainrule.models import tokennetwork, transformer
 from chainrule.models._bits import predict_bits
-from chainrule.models.contract import LanguageModel
 from chainrule.progress import quiet, say
 from chainrule.runs.adapter import ADAPTER
 from chainrule.runs.folder import Run
@@ -29,6 +28,7 @@ from chainrule.training.ensemble_parts import Text, TrainPart
 from chainrule.training.recipe import BEGINS_FROM_RUN
 from chainrule.training.request import Request
 from chainrule.training.start import open_start
+from chainrule.training.worker_pool import threads
 
 FEWEST_BYTES = 2_000
 WRITING_PER_PARAMETER = 2e-8  # seconds
@@ -38,14 +38,10 @@ SHORTEST_TRIAL = 20.0  # seconds; where a trial would be shorter, LoRA is taken 
 WAYS: Mapping[str, dict[str, Any]] = {"LoRA": {"lora": True}, "all weights": {"lora": False}}
 
 
-def asking_threads(parts: Sequence[LanguageModel]) -> AbstractContextManager[object]:
-    """A context for asking these parts: steps of a few tokens through a network of tokens are too small to be shared by
-    threads, which took five times as long beside other programs."""
-    if any(isinstance(part, tokennetwork.Model) for part in parts):
-        from chainrule.training.worker_pool import threads  # brings in torch
-
-        return threads(1)
-    return nullcontext()
+def one_thread() -> AbstractContextManager[object]:
+    """A context for asking a network of tokens: its steps of a few tokens are too small to be shared by threads, which
+    took five times as long beside other programs."""
+    return threads(1)
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def open_part(name: Path, text: Text, held_out: TokenShards, of_bytes: Tokenizer
     """The run, timed on a little text and measured on what is held out."""
     run = open_start(name)
     model = tokennetwork.Model(cast(transformer.Model, run.model), run.tokenizer)
-    with considerate_waits(), asking_threads([model]):
+    with considerate_waits(), one_thread():
         predict_bits(model, text.learning[:FIRST_BYTES])  # kernels are compiled
         began = time.perf_counter()
         predict_bits(model, text.learning[: TIMED_BYTES + 1])

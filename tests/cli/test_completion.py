@@ -24,7 +24,7 @@ def offered(line: str) -> list[str]:
         ("chainrule train --resume ", ["runs/half"]),
         ("chainrule train --model ls", ["lstm"]),
         ("chainrule train --task tr", ["translation"]),
-        ("chainrule export runs/poems --to gg", ["gguf"]),
+        ("chainrule export runs/poems --to gg", ["gguf", "gguf-adapter"]),
     ],
 )
 def test_runs_and_names_are_offered(tmp_path, line, names):

@@ -87,7 +87,7 @@ def test_where_time_is_left_a_second_network_learns_beside_the_first(
     monkeypatch.setattr(ensemble_parts, "CORES", 2)
     monkeypatch.setattr(contextmixing, "MOST_PASSES", 1)
     words = ensemble_parts.count_words(learned_from.learning)
-    parts = ensemble_parts.learn(learned_from, words, 1e5, 8.0, has_network=True)
+    parts = ensemble_parts.learn(learned_from, words, 1e5, 8.0, has_network=True, seed=0)
     assert list(parts) == ["contexts", "words", "network", "second network"]
     stream = learned_from.choosing[:2000]
     first, second = (parts[name].score(stream).mean() for name in ("network", "second network"))
@@ -95,7 +95,7 @@ def test_where_time_is_left_a_second_network_learns_beside_the_first(
     assert together.mean() > (first + second) / 2 + 0.005  # they learned apart, and err differently
     assert min(first, second) > parts["words"].score(stream).mean() - 0.5
     monkeypatch.setattr(ensemble_parts, "CORES", 1)
-    assert "second network" not in ensemble_parts.learn(learned_from, words, 1e5, 3.0, has_network=True)
+    assert "second network" not in ensemble_parts.learn(learned_from, words, 1e5, 3.0, has_network=True, seed=0)
 
 
 def test_what_learns_beside_a_network_ends_with_it(learned_from: ensemble_parts.Text, monkeypatch: pytest.MonkeyPatch):
@@ -105,7 +105,7 @@ def test_what_learns_beside_a_network_ends_with_it(learned_from: ensemble_parts.
     monkeypatch.setattr(ensemble_parts, "_train_first_network", stop)
     words, began = ensemble_parts.count_words(learned_from.learning), time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        ensemble_parts.learn(learned_from, words, 1e5, 600.0, has_network=True)
+        ensemble_parts.learn(learned_from, words, 1e5, 600.0, has_network=True, seed=0)
     assert time.perf_counter() - began < 300
 
 
