@@ -76,11 +76,12 @@ def draw(bars: list[tuple[str, float, float]]) -> "Figure":
     axes.set_yticks([])
     axes.grid(False)
     for row, (name, was, now) in enumerate(bars):
-        axes.text(0, -row - 0.42, name, va="bottom")
+        axes.text(0, -row + 0.13, name, va="bottom")
         for place, (value, color, word) in enumerate(((was, FAINT, "before"), (now, BLUE, "after"))):
             at = -row - 0.2 * (place - 0.5) - 0.1
             axes.barh(at, value, height=0.17, color=color)
-            axes.text(value, at, f" {value:.3f} {word}", va="center")
+            axes.annotate(f"{value:.3f} {word}", (value, at), (6, 0), textcoords="offset points", va="center")
+    axes.set_ylim(-len(bars) + 0.6, 0.4)
     axes.set_xlim(0, 1.25 * max(max(was, now) for _, was, now in bars))
     return figure
 
