@@ -34,7 +34,7 @@ FEWEST_BYTES = 2_000
 WRITING_PER_PARAMETER = 2e-8  # seconds
 FIRST_BYTES, TIMED_BYTES = 30, 300  # that are predicted before, and to find out how long one takes
 TRIALS_PART = 0.12  # of the time for the network goes to each trial
-SHORTEST_TRIAL = 20.0  # seconds; where a trial would be shorter, LoRA is taken without one
+SHORTEST_TRIAL = 60.0  # seconds; in less, opening and measuring leave no time to learn, and LoRA is taken without one
 WAYS: Mapping[str, dict[str, Any]] = {"LoRA": {"lora": True}, "all weights": {"lora": False}}
 
 
