@@ -62,7 +62,8 @@ def ours(way: str, precision: str, model: Any, folder: Path) -> Callable[[int], 
     stream = np.random.default_rng(0).integers(0, model.vocabulary_size, ROWS * LENGTH + 1)  # one batch is an epoch
     batches = StreamBatches([Ring([stream])], [1.0], ROWS, LENGTH, is_fixed=True)
     trunk = Trunk(model, trunk_blocks(model, recipe), folder / "trunk.bin") if way == "top" else None
-    trainer = Trainer(model, recipe, TrainingContext(batches, Budget(steps=1 << 30), trunk=trunk), Callback(), None)
+    context = TrainingContext(batches, Budget(steps=1 << 30), objective=trunk.advance if trunk else None)
+    trainer = Trainer(model, recipe, context, Callback(), None)
     return lambda step: trainer.step()
 
 
