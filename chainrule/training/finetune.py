@@ -6,7 +6,7 @@ tokens and a cache get their share. The validation text chooses nothing; what th
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copyfile, rmtree
 
@@ -36,12 +36,11 @@ from chainrule.training.resolve import material, resolve
 NETWORK, COUNTED, CACHE = "network", "n-gram", "cache"
 DECAYS = (0.98, 0.99, 0.995, 0.998)  # of the caches that are tried
 WORTH_KEEPING = 0.002  # of the bits, that counting must save to stay
-TIMED_TOKENS = 1024  # that the run scores to find out how fast it is
 WRITING_SECONDS, WRITING_PER_PARAMETER = 2.0, 2e-8
 
 
 def is_within_minutes(request: Request) -> bool:
-    """Whether a text is to be learned from a run on, within minutes."""
+    """Whether a run is to go on learning from a text within minutes, and is free to be mixed."""
     is_text = request.task == LANGUAGE and not any("=" in each for each in request.inputs)
     return request.start is not None and is_text and "minutes" in request.settings and not request.one
 
@@ -67,14 +66,6 @@ class Scored:
         half = self.log_p.shape[1] // 2
         halves = (self.log_p[:, :half], self.log_p[:, half:])
         return -sum(float(_mix(mine, fit_weights(other)).sum()) for mine, other in (halves, halves[::-1]))
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A mix, or a network alone, and the share of its bits that it would need more without each part."""
-
-    model: LanguageModel
-    saved: dict[str, float] = field(default_factory=dict)
 
 
 def finetune(request: Request, train_part: TrainPart) -> Run:
@@ -150,7 +141,7 @@ def _learn(request: Request, text: Text, folder: Path, seconds: float, train_par
     )
 
 
-def _mix_in_counts(network: LanguageModel, text: Text) -> Chosen:
+def _mix_in_counts(network: LanguageModel, text: Text) -> LanguageModel:
     """The network with an n-gram and a cache of the same tokens, as far as they save bits of the text for choosing."""
     with considerate_waits():
         parts: dict[str, LanguageModel] = {NETWORK: network, COUNTED: _count(network, text.learning)}
@@ -166,24 +157,16 @@ def _mix_in_counts(network: LanguageModel, text: Text) -> Chosen:
         if share > WORTH_KEEPING:
             kept.append(name)
     if len(kept) == 1:
-        return Chosen(network)
+        return network
     return _weigh(scored.select(*kept), text)
 
 
-def _weigh(scored: Scored, text: Text) -> Chosen:
+def _weigh(scored: Scored, text: Text) -> LanguageModel:
     """Weights by the text for choosing, which the n-gram counts afterwards, too."""
-    total = scored.cross_fitted_nats
-    names = list(scored.parts)
-    saved = {name: _nats_without(scored, name) / total - 1 for name in names}
     parts = dict(scored.parts)
     if COUNTED in parts:
         parts[COUNTED] = _count(parts[NETWORK], text.whole)
-    return Chosen(Model(Config(), list(parts.values()), names, fit_weights(scored.log_p)[None]), saved)
-
-
-def _nats_without(scored: Scored, name: str) -> float:
-    rest = scored.select(*(each for each in scored.parts if each != name))
-    return rest.cross_fitted_nats if len(rest.parts) > 1 else -float(rest.log_p.sum())
+    return Model(Config(), list(parts.values()), list(parts), fit_weights(scored.log_p)[None])
 
 
 def _count(network: LanguageModel, stream: np.ndarray) -> LanguageModel:
@@ -208,11 +191,11 @@ def _mix(log_p: np.ndarray, weights: Sequence[float] | np.ndarray) -> np.ndarray
     return mixed
 
 
-def _measure(chosen: Chosen, held_out: TokenShards) -> Evaluation | MixEvaluation | None:
+def _measure(chosen: LanguageModel, held_out: TokenShards) -> Evaluation | MixEvaluation | None:
     """The figures of what was chosen, and of a mix those of each part."""
     if not held_out.part.documents:
         return None
-    stream, model = held_out.tokens(0), chosen.model
+    stream, model = held_out.tokens(0), chosen
     with considerate_waits():
         if not isinstance(model, Model):
             return figures_of(model.score(stream), held_out, 1.0)
@@ -236,7 +219,7 @@ def _contents(
     task: Task,
     prepared: Prepared,
     network: Run,
-    chosen: Chosen,
+    chosen: LanguageModel,
     before: Evaluation | None,
     held_out: TokenShards,
 ) -> RunContents:
@@ -252,8 +235,8 @@ def _contents(
     }
     return RunContents(
         path.name,
-        architecture_of(chosen.model),
-        chosen.model,
+        architecture_of(chosen),
+        chosen,
         task.tokenizer,
         prepared.data,
         prepared.notes,
